@@ -1,12 +1,14 @@
-"""Jobs with several acceptable causes, and a simulator that nobody tunes on."""
+"""Jobs with several acceptable causes, and a second simulator."""
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.diagnosis.__main__ import main
 from benchmarks.diagnosis.score import Verdict, score
+from benchmarks.diagnosis.worlds import WORLDS
 from stoker.findings.vocabulary import Category
 
 SLEEP, HANG, BATCH = Category.UNRELEASED_JOB, Category.STALLED, Category.IMPROPER_BATCH_SIZE
@@ -41,10 +43,8 @@ def test_ambiguous_jobs_count_in_no_measure_but_the_precision_of_what_reclaim_ac
     assert sum(found.confusion.values()) == 1
 
 
-@pytest.mark.parametrize(
-    "option", [["--show", "streamed"], ["--case", "streamed"], ["--unseen"], ["--seeds", "tuning"]]
-)
-def test_world_b_shows_no_cases_and_has_no_tuning_seeds(option: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("option", [["--show", "streamed"], ["--case", "streamed"], ["--unseen"]])
+def test_the_cases_of_world_b_are_not_asked_for_one_by_one(option: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["diagnosis", "--world", "b", *option])
 
     with pytest.raises(SystemExit) as stopped:
@@ -53,15 +53,19 @@ def test_world_b_shows_no_cases_and_has_no_tuning_seeds(option: list[str], monke
     assert stopped.value.code == 2
 
 
-def test_world_b_is_scored_without_the_names_of_failing_cases(
+def test_reporting_seeds_are_scored_without_the_names_of_failing_cases(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--world", "b", "--seeds", "3", "--tier", "util-only", "--format", "json", "--jobs", "1"]
-    monkeypatch.setattr(sys, "argv", ["diagnosis", *options])
+    b = WORLDS["b"]
+    monkeypatch.setitem(WORLDS, "b", replace(b, reporting=b.reporting[:1], tuning=b.tuning[:1]))
+    options = ["--world", "b", "--tier", "util-only", "--format", "json", "--jobs", "1", "--seeds"]
+    documents = {}
+    for chosen in ("reporting", "tuning"):
+        monkeypatch.setattr(sys, "argv", ["diagnosis", *options, chosen])
+        main()
+        (documents[chosen],) = json.loads(capsys.readouterr().out)
 
-    main()
-
-    (document,) = json.loads(capsys.readouterr().out)
-    assert document["jobs"] > 80
-    assert document["wrong"] == []
-    assert document["ambiguous"]["jobs"] > 10
+    assert documents["reporting"]["jobs"] == documents["tuning"]["jobs"] > 80
+    assert documents["reporting"]["ambiguous"]["jobs"] > 10
+    assert documents["reporting"]["wrong"] == []
+    assert documents["tuning"]["wrong"]

@@ -97,7 +97,7 @@ def test_a_possible_finding_with_alternatives_is_a_question_and_names_no_cause()
 
 
 def test_thresholds_are_never_tuned_on_what_is_reported() -> None:
-    assert not any(set(world.tuning or ()) & set(world.reporting) for world in WORLDS.values())
+    assert not any(set(world.tuning) & set(world.reporting) for world in WORLDS.values())
 
 
 def test_a_job_is_simulated_recorded_and_judged() -> None:

@@ -56,7 +56,10 @@ SLOWEST, FASTEST = 1.79, 1.96
 def check(exam: Examination) -> Iterator[Claim]:
     """Report a steady low level of the GPUs' work while half of their memory is free."""
     found = loss(exam, Category.IMPROPER_BATCH_SIZE)
-    if found is None or found.level is None or found.level.peak is None:
+    if found is None:
+        return
+    if found.level is None or found.level.peak is None:
+        yield found.claim()
         return
     peak = found.level.peak
     capacity = min((mib for device in exam.devices if (mib := device.capacity_mib) is not None), default=None)

@@ -17,8 +17,8 @@ from stoker.diagnosis.series.effort import effort, mean_of, progress, working
 from stoker.diagnosis.series.examination import SATURATED_SHARE, Device, Examination, once
 from stoker.diagnosis.series.mechanisms import DROPS, Quantity, confidence, decide, weigh
 from stoker.diagnosis.series.traffic import (
-    USUAL_PERCENTILE,
     Flow,
+    Usual,
     both_ways,
     exchanged,
     flows,
@@ -26,6 +26,7 @@ from stoker.diagnosis.series.traffic import (
     received,
     returned,
     sent,
+    usually_sent,
 )
 from stoker.findings.finding import WeighedCause
 from stoker.findings.vocabulary import Category, Confidence, JobType
@@ -51,6 +52,10 @@ LINK_BYTES = 100e6
 """bytes/s a GPU over its links beyond the level outside."""
 HITS = 0.8
 """The share of the drops' time in which the burst is seen: of short ones a scrape misses some."""
+MIB = 2.0**20
+"""Bytes."""
+LEAST_INNER_STEPS = 6
+"""Steps of drops without their first and last, from which their level is taken."""
 CORES_A_GPU = 2.0
 """More CPU within the drops than outside of them, by so many cores a GPU, is work on data."""
 THROTTLED_PERCENT = 10.0
@@ -243,6 +248,9 @@ def _traces(exam: Examination, found: Drops, *, alone: bool) -> Traces:
     }
     observed = {quantity: float(there) for quantity, (there, sampled) in seen.items() if sampled}
     observed |= {Quantity.GAP_VARIATION: found.gap_variation, Quantity.DROP_VARIATION: found.size_variation}
+    left = _left(exam, found)
+    if left is not None:
+        observed[Quantity.LEFT] = left
     words = {Category.DATA_EXCHANGE: over_links or "", Category.DATA_PREPROCESSING: cpu or ""}
     if read is not None:
         words[Category.REMOTE_DATA_READ] = read.words
@@ -253,6 +261,9 @@ def _traces(exam: Examination, found: Drops, *, alone: bool) -> Traces:
     if written is not None:
         fit = written.fit
         observed |= {Quantity.BURST: fit.amount, Quantity.BURST_VARIATION: fit.amount_variation}
+        in_use = _most_memory(exam)
+        if in_use:
+            observed[Quantity.BURST_OF_MEMORY] = fit.amount / in_use
         said = f"{written.words}, {size(fit.amount)} each"
         words[Category.INTERMEDIATE_RESULT_UPLOAD] = words[Category.MODEL_CHECKPOINTING] = said
         share = None if from_gpu is None else from_gpu / max(fit.amount, 1.0)
@@ -261,6 +272,22 @@ def _traces(exam: Examination, found: Drops, *, alone: bool) -> Traces:
         if from_gpu is not None and share is not None and share >= MATCHING:
             words[Category.MODEL_CHECKPOINTING] = f"{said}, {size(from_gpu)} from the GPUs for it"
     return Traces(observed=observed, words=words, written=written)
+
+
+def _left(exam: Examination, found: Drops) -> float | None:
+    """The work that goes on within the drops, as a share of the level; None where they are too short to tell."""
+    inner = np.zeros(len(found.low), dtype=np.bool_)
+    for first, last in found.spans:
+        inner[first + 1 : last - 1] = True
+    known = progress(exam)[inner & found.low]
+    known = known[np.isfinite(known)]
+    return float(np.median(known)) / found.level if len(known) >= LEAST_INNER_STEPS else None
+
+
+def _most_memory(exam: Examination) -> float | None:
+    """Bytes that the fullest GPU has in use at its peak; None without samples."""
+    known = [held[np.isfinite(held)] for device in exam.devices if len(held := device.memory_mib[exam.active])]
+    return max((float(held.max()) * MIB for held in known if len(held)), default=None)
 
 
 def _any(found: Iterable[Flow]) -> bool:
@@ -323,23 +350,22 @@ def _from_gpu(exam: Examination, found: Drops, pod: str | None = None, number: i
     samples. They leave in it or in the steps that it shares; what goes there as it does between the drops is none.
     """
     near = _near(found.low) & exam.training
-    between = exam.training & ~near
-    if not between.any():
-        between = exam.training & ~found.low
-    speed = returned(exam, near, pod, over=between)
+    speed = returned(exam, near, pod, over=_usual(exam, found))
     return None if speed is None else speed * float(near.sum()) * exam.step / max(number or found.count, 1)
+
+
+def _usual(exam: Examination, found: Drops) -> Usual:
+    """What the GPUs send by themselves: in a drop as much less as they work less."""
+    between = exam.training & ~_near(found.low)
+    pace = np.clip(np.nan_to_num(progress(exam) / found.level, nan=1.0), 0.0, 1.0)
+    return Usual(between=between if between.any() else exam.training & ~found.low, pace=pace)
 
 
 def _would_show(exam: Examination, found: Drops, burst: Burst) -> bool:
     """What is written would stand out in the GPUs' own traffic to the host, had it just come from there."""
     near = _near(found.low) & exam.training
-    usual = 0.0
-    for device in exam.devices:
-        values = device.signal(GpuSignal.PCIE_TX)
-        if device.pod.name == burst.pod and values is not None:
-            known = values[exam.training & ~near & np.isfinite(values)]
-            usual += float(np.percentile(known, USUAL_PERCENTILE)) if len(known) else 0.0
-    return burst.fit.amount * burst.fit.rising >= usual * float(near.sum()) * exam.step
+    own = usually_sent(exam, near, burst.pod, _usual(exam, found)) * float(near.sum()) * exam.step
+    return burst.fit.amount * burst.fit.rising >= own
 
 
 def _links(exam: Examination, found: Drops) -> str | None:

@@ -19,6 +19,8 @@ MOST_SURE = 4.0
 """Natural logarithm of the strongest likelihood ratio that one statement may have: e^4 is 55 to 1."""
 STANDS = 0.15
 """A cause with this share or more stands as an alternative: one in six or seven of such jobs has it."""
+LISTED = 0.1
+"""Where a cause is left open, those with this share or more are listed: one in ten of such jobs has it."""
 NAMED = 0.5
 """The share from which a cause is named if no other one stands: it is more likely than all others together."""
 PHASES = frozenset({Category.DATA_PREPROCESSING, Category.DATA_EXCHANGE})
@@ -76,6 +78,8 @@ class Quantity(StrEnum):
     """How much the GPUs' work varies from one interval mean to the next, by its mean."""
     MEMORY = "memory"
     """The largest share of GPU memory in use."""
+    LEFT = "left in drops"
+    """The work that goes on within drops, as a share of the level."""
     WRITES = "writes in drops"
     """1 where more is sent or written in drops of the GPUs' work than between them, 0 where not."""
     RECEIVES = "receives in drops"
@@ -88,6 +92,8 @@ class Quantity(StrEnum):
     """1 where all GPUs that have work drop together, 0 where some spin meanwhile."""
     BURST = "burst"
     """Bytes that are sent or written for each drop."""
+    BURST_OF_MEMORY = "burst of memory"
+    """The same by the bytes that one GPU has in use."""
     BURST_VARIATION = "burst variation"
     """How much these vary, by their middle."""
     BURST_FROM_GPUS = "burst from GPUs"
@@ -149,19 +155,21 @@ class Sign:
 class Mechanism:
     """One way in which GPUs are made to wait.
 
-    expects: what it shows, the quantity first without which nothing of it can be seen: where that is missing, nothing
-    speaks for the mechanism. prior: its weight before anything is known, less for one of several ways to a cause.
+    expects: what it shows, those first without which nothing of it can be seen, `telling` many: where all of these are
+    missing, nothing speaks for the mechanism. prior: its weight before anything is known, less for one of several ways
+    to a cause.
     """
 
     category: Category
     name: str
     expects: Sequence[Expectation | Sign]
     prior: float = 1.0
+    telling: int = 1
 
     def likelihood(self, observed: Observation) -> float:
         """How well it fits what was measured, against jobs that wait for something else."""
         weight = sum(one.weight(observed[one.quantity]) for one in self.expects if one.quantity in observed)
-        seen = self.expects[0].quantity in observed
+        seen = any(one.quantity in observed for one in self.expects[: self.telling])
         return self.prior * math.exp(weight if seen else min(weight, 0.0))
 
 
@@ -189,12 +197,15 @@ PIPELINED = expect(Q.PACE_VARIATION, high=0.25, factor=1.25, chance=0.85)
 """Batches are made ahead and taken from a queue, so that each half minute is like the other. Phases of tens of seconds,
 as in reinforcement learning, are no pipeline.
 """
+STORE_PACED = expect(Q.PACE_VARIATION, high=0.6, factor=1.4, chance=0.9)
+"""A store's speed changes from minute to minute, and the pace of the training with it."""
 UNPRESSED = expect(Q.IO_PRESSURE, high=0.1, factor=1.6, chance=0.85)
 """Tasks do not wait for storage."""
 NOTHING_ELSE = (
     UNPRESSED,
+    # Every job of several GPUs exchanges gradients; PCIe carries them at several GB/s, so that 1 GB/s is no wait.
     expect(Q.EXCHANGE_SPEED, high=0.1e9, factor=2.0, chance=0.9),
-    expect(Q.STAGED_SPEED, high=0.2e9, factor=2.0, chance=0.9),
+    expect(Q.STAGED_SPEED, high=1e9, factor=1.6, chance=0.85),
     expect(Q.WRITTEN, high=1e6, factor=3.0, chance=0.9),
 )
 """No transfer is large enough to take a good part of the wait: what is left is the program itself."""
@@ -228,11 +239,24 @@ LEVEL: tuple[Mechanism, ...] = (
         prior=0.3,
     ),
     Mechanism(
+        category=Category.INEFFICIENT_HOST_GPU_TRANSFER,
+        name="models that are moved to the host and back in turn",
+        expects=(
+            expect(Q.STAGED_SPEED, low=1e9, high=15e9, factor=1.6, chance=0.1),
+            expect(Q.MEMORY, high=0.6, factor=1.2, chance=0.6),
+            NO_MORE_CORES,
+            UNLOADED,
+            expect(Q.PAUSING, low=0.2, factor=1.5, chance=0.5),
+            NOTHING_IN,
+        ),
+        prior=0.1,
+    ),
+    Mechanism(
         category=Category.IMPROPER_BATCH_SIZE,
         name="steps too small for the GPU",
         expects=(
-            expect(Q.MEMORY, high=0.25, factor=1.6, chance=0.3),
             expect(Q.COPIED, high=120e6, factor=2.0, chance=0.6),
+            expect(Q.MEMORY, high=0.25, factor=1.4, chance=0.2),
             # Beside the thread that launches, a loader that keeps up with many small steps.
             expect(Q.CORES, high=4.0, factor=1.5, chance=0.8),
             UNLOADED,
@@ -243,6 +267,7 @@ LEVEL: tuple[Mechanism, ...] = (
             sign(Q.FOLLOWS, often=0.05, chance=0.15),
             *NOTHING_ELSE,
         ),
+        telling=2,  # memory says nothing where the framework reserves it
     ),
     Mechanism(
         category=Category.INSUFFICIENT_GPU_MEMORY,
@@ -259,6 +284,20 @@ LEVEL: tuple[Mechanism, ...] = (
             sign(Q.FOLLOWS, often=0.05, chance=0.15),
             *NOTHING_ELSE,
         ),
+    ),
+    Mechanism(
+        category=Category.INSUFFICIENT_GPU_MEMORY,
+        name="an allocator that frees and asks again",
+        expects=(
+            expect(Q.MEMORY, low=0.92, factor=1.01, chance=0.12),
+            expect(Q.COPIED, high=120e6, factor=2.0, chance=0.6),
+            NO_MORE_CORES,
+            UNLOADED,
+            expect(Q.PACE_VARIATION, high=0.2, factor=1.5, chance=0.8),
+            expect(Q.RECEIVED, high=20e6, factor=2.0, chance=0.75),
+            *NOTHING_ELSE,
+        ),
+        prior=0.4,
     ),
     Mechanism(
         category=Category.INSUFFICIENT_GPU_MEMORY,
@@ -353,7 +392,7 @@ LEVEL: tuple[Mechanism, ...] = (
             expect(Q.RECEIVED, low=1.5e6, factor=1.6, chance=0.35),
             sign(Q.FOLLOWS, often=0.7, chance=0.12),
             expect(Q.CORES, high=3.0, factor=1.4, chance=0.65),
-            PIPELINED,
+            STORE_PACED,
             UNLOADED,
             expect(Q.IO_PRESSURE, high=0.05, factor=1.6, chance=0.8),
         ),
@@ -366,9 +405,23 @@ LEVEL: tuple[Mechanism, ...] = (
             expect(Q.RECEIVED, low=1.5e6, factor=1.6, chance=0.35),
             sign(Q.FOLLOWS, often=0.5, chance=0.12),
             expect(Q.CORES, high=3.0, factor=1.4, chance=0.65),
-            PIPELINED,
+            STORE_PACED,
             UNLOADED,
             expect(Q.IO_PRESSURE, low=0.2, factor=1.4, chance=0.1),
+        ),
+        prior=0.5,
+    ),
+    Mechanism(
+        category=Category.REMOTE_DATA_READ,
+        name="a volume whose traffic is the node's, not the pod's",
+        expects=(
+            # Tasks wait for storage, and the pod's own disks are at rest: NFS, CephFS and the like.
+            expect(Q.IO_PRESSURE, low=0.3, factor=1.4, chance=0.05),
+            expect(Q.READ, high=2e6, factor=3.0, chance=0.6),
+            expect(Q.WRITTEN, high=1e6, factor=3.0, chance=0.8),
+            NOTHING_IN,
+            expect(Q.CORES, high=3.0, factor=1.4, chance=0.65),
+            UNLOADED,
         ),
         prior=0.5,
     ),
@@ -396,7 +449,8 @@ LEVEL: tuple[Mechanism, ...] = (
         category=Category.DATA_EXCHANGE,
         name="between the GPUs of a pod, over PCIe or through host memory",
         expects=(
-            expect(Q.STAGED_SPEED, low=0.8e9, high=15e9, factor=1.6, chance=0.08),
+            # Through host memory at 2 GB/s and more, directly at up to the link's own speed.
+            expect(Q.STAGED_SPEED, low=2e9, high=15e9, factor=1.6, chance=0.12),
             sign(Q.NVLINKED, often=0.3, chance=0.5),
             expect(Q.CORES, high=3.0, factor=1.4, chance=0.75),
             expect(Q.PACE_VARIATION, high=0.1, chance=0.75),
@@ -409,7 +463,7 @@ LEVEL: tuple[Mechanism, ...] = (
         name="one process that scatters and gathers over NVLink",
         expects=(
             # Collectives over NVLink spin on the GPUs: of an idle GPU only one process's copies explain a wait.
-            expect(Q.NVLINK_SPEED, low=10e9, factor=1.6, chance=0.15),
+            expect(Q.NVLINK_SPEED, low=30e9, factor=1.6, chance=0.25),
             expect(Q.CORES, high=0.75, factor=1.2, chance=0.15),
             expect(Q.PACE_VARIATION, high=0.1, chance=0.75),
         ),
@@ -437,6 +491,12 @@ LEVEL: tuple[Mechanism, ...] = (
 )
 """What keeps the level of a training low between its drops."""
 
+NOTHING_WRITTEN = sign(Q.WRITES, often=0.05, chance=0.4)
+"""Saves and uploads are frequent among drops."""
+STILL = expect(Q.LEFT, high=0.1, factor=1.4, chance=0.6)
+"""No step is computed meanwhile."""
+NOTHING_RECEIVED = sign(Q.RECEIVES, often=0.05, chance=0.25)
+"""So are reads."""
 
 DROPS: tuple[Mechanism, ...] = (
     Mechanism(
@@ -444,13 +504,17 @@ DROPS: tuple[Mechanism, ...] = (
         name="a model is saved",
         expects=(
             sign(Q.WRITES, often=0.9, chance=0.1),
-            # A model worth a GPU has 10 million parameters and more, in single precision.
+            # A model worth a GPU has 10 million parameters and more, in single precision; and beside its weights the
+            # memory holds their gradients, the optimizer's states and activations.
             expect(Q.BURST, low=40e6, factor=1.4, chance=0.5),
-            expect(Q.BURST_VARIATION, high=0.25, factor=1.4, chance=0.4),
+            expect(Q.BURST_OF_MEMORY, low=0.01, factor=2.0, chance=0.7),
+            # The counters of pods lose no byte: a model has the same size each time.
+            expect(Q.BURST_VARIATION, high=0.15, factor=1.4, chance=0.4),
             expect(Q.GAP_VARIATION, high=0.25, factor=1.5, chance=0.5),
             # The optimizer's state may live on the host, a copy may be written twice, a scrape may miss a part.
-            expect(Q.BURST_FROM_GPUS, low=0.3, high=3.0, factor=1.5, chance=0.15),
-            sign(Q.RECEIVES, often=0.05, chance=0.1),
+            expect(Q.BURST_FROM_GPUS, low=0.3, high=3.0, factor=1.35, chance=0.2),
+            STILL,
+            NOTHING_RECEIVED,
         ),
     ),
     Mechanism(
@@ -458,8 +522,9 @@ DROPS: tuple[Mechanism, ...] = (
         name="a model is saved where no counter of the pod shows it",
         expects=(
             expect(Q.FROM_GPUS, low=80e6, factor=1.25, chance=0.15),
-            sign(Q.WRITES, often=0.05, chance=0.2),
-            sign(Q.RECEIVES, often=0.05, chance=0.1),
+            STILL,
+            NOTHING_WRITTEN,
+            NOTHING_RECEIVED,
             expect(Q.GAP_VARIATION, high=0.25, factor=1.4, chance=0.5),
             expect(Q.DROP_VARIATION, high=0.25, factor=1.4, chance=0.5),
         ),
@@ -467,14 +532,43 @@ DROPS: tuple[Mechanism, ...] = (
     ),
     Mechanism(
         category=Category.INTERMEDIATE_RESULT_UPLOAD,
-        name="results are sent or written",
+        name="results of the host are sent or written",
         expects=(
             sign(Q.WRITES, often=0.9, chance=0.1),
-            expect(Q.BURST, high=300e6, factor=2.5, chance=0.7),
-            expect(Q.BURST_VARIATION, low=0.2, factor=1.5, chance=0.7),
-            expect(Q.BURST_FROM_GPUS, high=0.25, factor=1.5, chance=0.6),
-            sign(Q.RECEIVES, often=0.05, chance=0.1),
+            expect(Q.BURST, high=3e9, factor=2.5, chance=0.85),
+            expect(Q.BURST_VARIATION, low=0.15, factor=2.0, chance=0.6),
+            expect(Q.BURST_FROM_GPUS, high=0.25, factor=1.35, chance=0.4),
+            STILL,
+            NOTHING_RECEIVED,
         ),
+    ),
+    Mechanism(
+        category=Category.INTERMEDIATE_RESULT_UPLOAD,
+        name="results of the GPUs are sent or written",
+        expects=(
+            # What an evaluation leaves on the GPUs until it is over: predictions, embeddings, images.
+            sign(Q.WRITES, often=0.9, chance=0.1),
+            expect(Q.BURST, high=3e9, factor=2.5, chance=0.85),
+            expect(Q.BURST_VARIATION, low=0.25, factor=1.35, chance=0.5),
+            expect(Q.BURST_FROM_GPUS, low=0.3, high=3.0, factor=1.5, chance=0.2),
+            STILL,
+            NOTHING_RECEIVED,
+        ),
+        prior=0.4,
+    ),
+    Mechanism(
+        category=Category.IMPROPER_BATCH_SIZE,
+        name="an evaluation with small batches",
+        expects=(
+            expect(Q.LEFT, low=0.15, high=0.8, factor=1.4, chance=0.15),
+            sign(Q.ALL_DROP, often=0.8, chance=0.7),
+            NOTHING_WRITTEN,
+            NOTHING_RECEIVED,
+            sign(Q.PROCESSES, often=0.1, chance=0.25),
+            expect(Q.GAP_VARIATION, high=0.15, factor=1.4, chance=0.5),
+            expect(Q.DROP_VARIATION, high=0.15, factor=1.4, chance=0.5),
+        ),
+        prior=0.3,
     ),
     Mechanism(
         category=Category.REMOTE_DATA_READ,
@@ -486,8 +580,8 @@ DROPS: tuple[Mechanism, ...] = (
         name="data is made",
         expects=(
             sign(Q.PROCESSES, often=0.9, chance=0.15),
-            sign(Q.WRITES, often=0.05, chance=0.2),
-            sign(Q.RECEIVES, often=0.05, chance=0.1),
+            NOTHING_WRITTEN,
+            NOTHING_RECEIVED,
         ),
     ),
     Mechanism(
@@ -496,8 +590,8 @@ DROPS: tuple[Mechanism, ...] = (
         expects=(
             sign(Q.LINKED, often=0.9, chance=0.08),
             sign(Q.ALL_DROP, often=0.9, chance=0.7),
-            sign(Q.WRITES, often=0.05, chance=0.2),
-            sign(Q.RECEIVES, often=0.05, chance=0.1),
+            NOTHING_WRITTEN,
+            NOTHING_RECEIVED,
         ),
     ),
 )
@@ -530,7 +624,7 @@ def decide(
     standing = tuple(category for category, share in shares.items() if share >= STANDS)
     if len(standing) == 1 and shares[standing[0]] >= least:
         return standing[0], shares[standing[0]], ()
-    return None, 0.0, standing
+    return None, 0.0, tuple(category for category, share in shares.items() if standing and share >= LISTED)
 
 
 def confidence(category: Category | None, share: float, *, low: bool) -> Confidence:

@@ -41,6 +41,8 @@ LEAST_WAIT = 0.05
 """The least share of the time that a transfer may be held against."""
 LEAST_LEVEL = 0.05
 """Mean use, as a share, under which and over one minus which the swing of samples says nothing."""
+LEAST_VARIATION = 0.1
+"""Of the pace, by its mean: less is the noise of sampling, which no transfer follows."""
 LEAST_SAMPLES = 20
 """Samples from which a variation is taken."""
 
@@ -183,6 +185,8 @@ def _of_storage(exam: Examination, mask: BoolArray) -> dict[Quantity, float | No
     follows = pauses = None
     if incoming:
         follows = float(any(tied(work, values, mask) for _, values in received(exam)))
+        if not follows and _even(exam, mask):
+            follows = None
         pauses = float(any(tied(100.0 - work, values, mask) for _, values in received(exam)))
     return {
         Quantity.RECEIVED_IN_PAUSES: pauses,
@@ -191,6 +195,12 @@ def _of_storage(exam: Examination, mask: BoolArray) -> dict[Quantity, float | No
         Quantity.READ: peak(exam, flows(exam, PodSignal.DISK_READ), mask),
         Quantity.IO_PRESSURE: None if pressure is None else pressure / 100,
     }
+
+
+def _even(exam: Examination, mask: BoolArray) -> bool:
+    """The pace hardly varies, so that nothing could follow it."""
+    pace = _pace_variation(exam, mask)
+    return pace is not None and pace < LEAST_VARIATION
 
 
 def _written(exam: Examination, mask: BoolArray) -> dict[Quantity, float | None]:

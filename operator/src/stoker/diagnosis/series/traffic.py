@@ -5,6 +5,7 @@ elsewhere; so it is with a GPU that shares its host link with its peers.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -56,36 +57,60 @@ def copied(device: Device) -> FloatArray | None:
     return there if there is None or back is None else np.maximum(there - back, 0.0)
 
 
-def returned(
-    exam: Examination, mask: BoolArray, pod: str | None = None, *, over: BoolArray | None = None
-) -> float | None:
-    """Mean bytes a second within the mask that the GPUs of a pod (of all by default) send to the host, together; None
-    where any of them has no samples.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """What a GPU's training sends to the host by itself: nearly all of what it sends in the steps of `between`, and
+    less in the steps in which it works less. pace: its work in each step, as a share of its level, 0..1.
+    """
 
-    Of several GPUs only what they do not exchange with one another counts: what one sends more than its peers do, or
-    what each sends more than it receives. `over`: only what exceeds nearly all of a GPU's own traffic in these steps.
+    between: BoolArray
+    pace: FloatArray
+
+    def height(self, row: FloatArray) -> FloatArray:
+        """In each step, in the row's unit."""
+        known = row[self.between & np.isfinite(row)]
+        return self.pace * (float(np.percentile(known, USUAL_PERCENTILE)) if len(known) else 0.0)
+
+
+def returned(exam: Examination, mask: BoolArray, pod: str | None = None, *, over: Usual | None = None) -> float | None:
+    """Mean bytes a second within the mask that the GPUs of a pod (of all by default) send to the host, together; None
+    where any of them has no samples. `over`: only what exceeds what a GPU usually sends.
+    """
+    ways = _to_host(exam, pod)
+    return max((_over(rows, mask, over) for rows in ways), default=None)
+
+
+def usually_sent(exam: Examination, mask: BoolArray, pod: str, usual: Usual) -> float:
+    """Mean bytes a second within the mask that the GPUs of a pod usually send to the host, whatever for."""
+    rows = [device.signal(GpuSignal.PCIE_TX) for device in exam.devices if device.pod.name == pod]
+    return sum(float(usual.height(row)[mask].mean()) for row in rows if row is not None)
+
+
+def _to_host(exam: Examination, pod: str | None) -> list[FloatArray]:
+    """What the GPUs of a pod, or all, send to the host, one row a GPU. Of several GPUs only what they do not exchange
+    with one another counts, seen in two ways: what one sends more than its peers do, or what each sends more than it
+    receives. Empty where any of them has no samples.
     """
     devices = [device for device in exam.devices if pod in (None, device.pod.name)]
     rows = np.array([values for device in devices if (values := device.signal(GpuSignal.PCIE_TX)) is not None])
     if not len(rows) or len(rows) < len(devices):
-        return None
+        return []
     if len(exam.devices) == 1:
-        return _over(rows, mask, over)
+        return [rows]
     copied_in = [device.signal(GpuSignal.PCIE_RX) for device in devices]
-    back = np.array([np.zeros(len(mask)) if values is None else values for values in copied_in])
+    back = np.array([np.zeros(rows.shape[1]) if values is None else values for values in copied_in])
     alone = np.maximum(rows - np.median(rows, axis=0), 0.0) if len(rows) > 2 else np.zeros(rows.shape)
-    return max(_over(alone, mask, over), _over(np.maximum(rows - back, 0.0), mask, over))
+    return [alone, np.maximum(rows - back, 0.0)]
 
 
-def _over(rows: FloatArray, mask: BoolArray, over: BoolArray | None) -> float:
-    """The sum of the rows' means within the mask, over what is usual to them in other steps."""
+def _over(rows: FloatArray, mask: BoolArray, over: Usual | None) -> float:
+    """The sum of the rows' means within the mask, over what is usual to them."""
     total = 0.0
     for row in rows:
-        known = row[mask & np.isfinite(row)]
-        usual = np.empty(0) if over is None else row[over & np.isfinite(row)]
-        if len(known):
-            base = float(np.percentile(usual, USUAL_PERCENTILE)) if len(usual) else 0.0
-            total += float(np.maximum(known - base, 0.0).mean())
+        known = mask & np.isfinite(row)
+        if known.any():
+            usual = 0.0 if over is None else over.height(row)[known]
+            total += float(np.maximum(row[known] - usual, 0.0).mean())
     return total
 
 
