@@ -23,6 +23,7 @@ AGO = 5400.0
 UTIL, GRAPHICS = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 USED, FREE = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"
 POWER, ENERGY = "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+SPEC = "kube_pod_container_resource"
 LINKS = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"
 BUSY: dict[str, Value] = {UTIL: constant(90), GRAPHICS: constant(0.8), USED: constant(20_000), FREE: constant(60_000)}
 
@@ -121,6 +122,18 @@ def history(end: datetime) -> History:
         # A burst of 30 s that belongs to one step.
         burst: Value = lambda age: 3e8 if AGO <= age < AGO + 30 else 0.0  # noqa: E731 - a Value, as those beside it
         story.pod(name, "container_network_transmit_bytes_total", burst, interface="eth0")
+    for name, limits in {"limited": {"trainer": 8, "log": 0.5}, "half-limited": {"log": 0.5}}.items():
+        story.gpu(name, 0, BUSY)
+        for container in ("trainer", "log"):
+            story.pod(name, "kube_pod_container_info", constant(1), counter=False, container=container)
+        for container, cores in limits.items():
+            labels = {"container": container, "resource": "cpu", "unit": "core"}
+            story.pod(name, f"{SPEC}_limits", constant(cores), counter=False, **labels)
+            # A replica of kube-state-metrics says the same.
+            story.pod(name, f"{SPEC}_limits", constant(cores), counter=False, **labels, instance="ksm-1:8080")
+            story.pod(name, f"{SPEC}_requests", constant(cores / 2), counter=False, **labels)
+            memory = labels | {"resource": "memory", "unit": "byte"}
+            story.pod(name, f"{SPEC}_limits", constant(64e9), counter=False, **memory)
     # A container that was started anew: its counter begins at 0 again.
     story.pod(
         "power-only",
@@ -341,6 +354,18 @@ async def test_pressure_and_throttling_are_percent_of_time(source: PrometheusSou
     throttled = pod.signals[PodSignal.CPU_THROTTLED]
     np.testing.assert_allclose(known(throttled[(age > AGO + 60) & (age < LIFE - 120)]), 25)
     np.testing.assert_allclose(known(throttled[age < AGO - 60]), 0, atol=1e-9)
+
+
+async def test_cpu_limits_are_those_of_all_containers_of_a_pod(source: PrometheusSource, now: datetime) -> None:
+    series = await read(source, facts("limited", now), now)
+    [pod] = series.pods
+    assert set(known(pod.signals[PodSignal.CPU_LIMIT])) == {8.5}
+    assert set(known(pod.signals[PodSignal.CPU_REQUEST])) == {4.25}
+
+
+async def test_the_limit_of_one_container_is_not_the_pods(source: PrometheusSource, now: datetime) -> None:
+    series = await read(source, facts("half-limited", now), now)
+    assert not any(PodSignal.CPU_LIMIT in pod.signals for pod in series.pods)
 
 
 async def test_a_burst_is_not_smeared_over_minutes(source: PrometheusSource, now: datetime) -> None:

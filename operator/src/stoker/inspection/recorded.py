@@ -61,7 +61,7 @@ class RecordedJob(ApiModel):
     script: Annotated[str, Field(min_length=1, max_length=MAX_SCRIPT_BYTES)] | None = None
     """The text of its startup script, as in a DLJob's spec.script."""
     cpu_limit: Annotated[float, Field(gt=0)] | None = None
-    """CPU cores that each pod may use at most. Default: not known."""
+    """CPU cores that each pod may use at most. Default: what kube-state-metrics has recorded."""
     persistent_volume: Boolean = False
     """Whether it wrote to a volume that outlives its pods. Default: false."""
     start: Time | None = None

@@ -62,6 +62,10 @@ class PodSignal(StrEnum):
     """Percent of time in which some task waited for a CPU (PSI, cgroup v2); likewise the next two."""
     IO_PRESSURE = "ioPressure"
     MEMORY_PRESSURE = "memoryPressure"
+    CPU_LIMIT = "cpuLimit"
+    """Cores that the pod's containers may use together; absent where one of them has no limit."""
+    CPU_REQUEST = "cpuRequest"
+    """Cores that they request together; absent where one of them requests none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

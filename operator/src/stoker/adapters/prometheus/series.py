@@ -170,7 +170,9 @@ class SeriesReader:
         return own if step >= reach else f"{own} or {last}"
 
     def _pod_query(self, namespace: str, names: Sequence[str], step: int) -> str:
-        """CAdvisor's series as the kubelet serves them. `max` first: a series scraped by two jobs counts once."""
+        """CAdvisor's series as the kubelet serves them, and the pods' CPU limits and requests by kube-state-metrics.
+        `max` first: a series scraped by two jobs counts once.
+        """
         pods = {"namespace": namespace, "pod": any_of(names)}
         containers = {**pods, "container": Not("")}
         own = timedelta(seconds=step)
@@ -194,6 +196,16 @@ class SeriesReader:
         throttled = each("container_cpu_cfs_throttled_periods_total", containers, container)
         periods = each("container_cpu_cfs_periods_total", containers, container)
         disk = ("container", "device")
+
+        def cores(metric: str) -> str:
+            # What kube-state-metrics has of the pods' specs. A container without the field has no series: then the
+            # others' sum is not the pod's.
+            chosen = self._select(metric, {**pods, "resource": "cpu"})
+            known = aggregate("max", container, chosen)
+            every = aggregate("max", container, self._select("kube_pod_container_info", pods))
+            complete = f"{aggregate('count', pod, known)} == {aggregate('count', pod, every)}"
+            return f"{aggregate('sum', pod, known)} and ({complete})"
+
         return union(
             [
                 named(PodSignal.CPU, rate("container_cpu_usage_seconds_total", containers, "container", "cpu")),
@@ -207,6 +219,8 @@ class SeriesReader:
                 named(PodSignal.CPU_PRESSURE, pressure("cpu")),
                 named(PodSignal.IO_PRESSURE, pressure("io")),
                 named(PodSignal.MEMORY_PRESSURE, pressure("memory")),
+                named(PodSignal.CPU_LIMIT, cores("kube_pod_container_resource_limits")),
+                named(PodSignal.CPU_REQUEST, cores("kube_pod_container_resource_requests")),
             ]
         )
 

@@ -23,6 +23,7 @@ from stoker.findings.vocabulary import Stage
 from stoker.findings.wording import count, ranges
 from stoker.telemetry.activity import ACTIVITY_SIGNALS, PROFILING_SIGNALS, idle_ceiling
 from stoker.telemetry.grid import BoolArray, job_lives
+from stoker.telemetry.pod_limits import with_recorded_limits
 from stoker.telemetry.series import FloatArray, GpuSeries, GpuSignal, JobFacts, JobSeries, MarkKind, PodFacts, PodSignal
 
 Result = TypeVar("Result")
@@ -575,6 +576,7 @@ def once(read: Callable[[Examination], Result]) -> Callable[[Examination], Resul
 
 def examine(facts: JobFacts, series: JobSeries, thresholds: DiagnosisThresholds, now: datetime) -> Examination:
     """Read a job's series."""
+    facts = with_recorded_limits(facts, series)
     pods = {pod.name: pod for pod in (*facts.pods, *facts.former_pods)}
     lives = job_lives(facts, series.times, series.step)
     devices = tuple(
