@@ -59,15 +59,11 @@ def test_variation_overlooks_one_that_was_missed() -> None:
     assert variation([20, 300, 60, 700, 5]) > 0.9
 
 
-def mask(seen: Drops) -> np.ndarray:
-    return np.ones(len(seen.low), dtype=np.bool_)
-
-
 def test_a_burst_in_each_drop_is_no_chance_even_if_it_lags() -> None:
     seen = found("(90x9 0x3)x12")
     assert seen is not None
     for text in ("(1e5x9 2e8x3)x12", "1e5x1 (1e5x9 2e8x3)x11 1e5x11"):
-        fit = coincidence(np.array(parse_series(text)), seen.spans, mask(seen), STEP, floor=1e6)
+        fit = coincidence(np.array(parse_series(text)), seen.pattern, floor=1e6)
         assert fit is not None
         assert fit.chance <= UNLIKELY
         assert fit.hits >= 0.9
@@ -77,7 +73,7 @@ def test_a_burst_in_each_drop_is_no_chance_even_if_it_lags() -> None:
 def test_bursts_between_the_drops_are_no_part_of_them() -> None:
     seen = found("(90x9 0x3)x12")
     assert seen is not None
-    fit = coincidence(np.array(parse_series("(1e5x4 2e8x1 1e5x7)x12")), seen.spans, mask(seen), STEP, floor=1e6)
+    fit = coincidence(np.array(parse_series("(1e5x4 2e8x1 1e5x7)x12")), seen.pattern, floor=1e6)
     assert fit is not None
     assert fit.hits == 0
     assert fit.excess == 0
@@ -87,7 +83,7 @@ def test_bursts_at_other_times_of_their_own_are_chance() -> None:
     seen = found("(90x9 0x3)x12")
     assert seen is not None
     busy = np.where(np.random.default_rng(5).random(144) < 0.3, 2e8, 1e5)
-    fit = coincidence(busy, seen.spans, mask(seen), STEP, floor=1e6)
+    fit = coincidence(busy, seen.pattern, floor=1e6)
     assert fit is not None
     assert fit.chance > UNLIKELY
 
@@ -95,7 +91,7 @@ def test_bursts_at_other_times_of_their_own_are_chance() -> None:
 def test_a_signal_without_samples_coincides_with_nothing() -> None:
     seen = found("(90x9 0x3)x12")
     assert seen is not None
-    assert coincidence(np.full(144, np.nan), seen.spans, mask(seen), STEP, floor=1e6) is None
+    assert coincidence(np.full(144, np.nan), seen.pattern, floor=1e6) is None
 
 
 def test_two_series_are_tied_only_where_they_vary_together() -> None:

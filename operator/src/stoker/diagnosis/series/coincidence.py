@@ -1,11 +1,11 @@
 """What happens together: a signal within a pattern against the signal outside of it, and whether chance could do it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from stoker.diagnosis.series.drops import variation
+from stoker.diagnosis.series.pattern import IntArray, Pattern
 from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray
 
@@ -24,10 +24,6 @@ LEVEL_PERCENTILE = 25.0
 """Of the signal outside of a pattern: where stretches follow one another closely, most steps between them share in one,
 because a rate is taken over a minute.
 """
-WIDENING = 2
-"""Steps before and after a stretch that may hold a part of what belongs to it, for the same reason."""
-UNLIKE = 0.25
-"""Shifts whose mask correlates less than this with the pattern's own are chance; others are the pattern a period on."""
 UNLIKELY = 0.02
 """Of the shifts by chance so few may show as much."""
 
@@ -59,53 +55,43 @@ class Coincidence:
         return self.inside - self.outside
 
 
-def coincidence(
-    values: FloatArray,
-    spans: Sequence[tuple[int, int]],
-    within: BoolArray,
-    step: float,
-    *,
-    floor: float,
-) -> Coincidence | None:
-    """Hold a signal against a pattern's stretches among the steps of `within`; None where samples lack.
+def coincidence(values: FloatArray, pattern: Pattern, *, floor: float) -> Coincidence | None:
+    """Hold a signal against a pattern; None where samples lack.
 
     `floor` is the least rise that counts, in the signal's unit: a ratio of two small numbers is noise.
     """
-    places = np.flatnonzero(within)
-    signal = values[places]
+    signal, mask = values[pattern.places], pattern.mask
     known = np.isfinite(signal)
-    pattern = np.zeros(len(values), dtype=np.bool_)
-    for first, last in spans:
-        pattern[first:last] = True
-    mask = pattern[places]
     inside, outside = known & mask, known & ~mask
     if inside.sum() < mask.sum() / 2 or outside.sum() < (~mask).sum() / 2 or not inside.any() or not outside.any():
         return None
     level = float(np.percentile(signal[outside], LEVEL_PERCENTILE))
     order = np.zeros(len(signal))
     order[known] = _ranks(signal[known]) - (known.sum() + 1) / 2
-    sums = _shifted_sums(order, mask)
+    sums = pattern.shifted_sums(order)
     lag = max(LAGS, key=lambda one: (sums[one], -abs(one)))
-    overlap = _shifted_sums(mask.astype(np.float64), mask)
-    expected = mask.sum() ** 2 / len(mask)
-    chances = sums[overlap - expected <= UNLIKE * (mask.sum() - expected)]
-    rises_in = [_rises(values, level + floor, first + lag, last + lag) for first, last in spans]
-    amounts = [
-        _amount(values, level, first + lag, last + lag, step)
-        for (first, last), rising in zip(_widened(spans), rises_in, strict=True)
-        if rising or not any(rises_in)
-    ]
+    chances = sums[pattern.by_chance]
+    starts, ends = pattern.edges + lag
+    with np.errstate(invalid="ignore"):
+        rises_in = _totals(values >= level + floor, starts, ends) > 0
+    amounts = amounts_over(values, level, *(pattern.widened + lag), pattern.step)
+    counted = amounts[rises_in] if rises_in.any() else amounts
     lagged = known & np.roll(mask, lag)
     return Coincidence(
         inside=float(signal[lagged if lagged.any() else inside].mean()),
         outside=level,
         lag=lag,
         chance=float((chances >= sums[lag]).mean()) if len(chances) else 1.0,
-        rising=sum(rises_in),
-        hits=float(np.average(rises_in, weights=[last - first for first, last in spans])),
-        amount=float(np.median(amounts)),
-        amount_variation=variation(amounts) if np.median(amounts) > 0 else float("inf"),
+        rising=int(rises_in.sum()),
+        hits=float(np.average(rises_in, weights=ends - starts)),
+        amount=float(np.median(counted)),
+        amount_variation=variation(counted) if np.median(counted) > 0 else float("inf"),
     )
+
+
+def amounts_over(values: FloatArray, level: float, starts: IntArray, ends: IntArray, step: float) -> FloatArray:
+    """What a signal holds over a level from each start to each end: its unit times seconds."""
+    return _totals(np.fmax(values - level, 0.0), starts, ends) * step
 
 
 def tied(one: FloatArray, other: FloatArray, within: BoolArray) -> bool:
@@ -132,27 +118,8 @@ def _ranks(values: FloatArray) -> FloatArray:
     return (ends - (counts - 1) / 2)[inverse]
 
 
-def _shifted_sums(values: FloatArray, mask: BoolArray) -> FloatArray:
-    """For each circular shift of the mask, the sum of the values under it."""
-    spectrum = np.fft.rfft(values) * np.conj(np.fft.rfft(mask.astype(np.float64)))
-    return np.fft.irfft(spectrum, n=len(values))
-
-
-def _widened(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Each stretch with the steps around it, which it may share; of two neighbours none twice."""
-    ends = [0, *(last for _, last in spans)]
-    starts = [*(first for first, _ in spans), spans[-1][1] + 2 * WIDENING]
-    return [
-        (max(first - WIDENING, (ends[place] + first) // 2), min(last + WIDENING, (last + starts[place + 1]) // 2))
-        for place, (first, last) in enumerate(spans)
-    ]
-
-
-def _amount(values: FloatArray, level: float, first: int, last: int, step: float) -> float:
-    """What the signal holds over its level in a stretch."""
-    return float(np.nansum(np.maximum(values[max(first, 0) : last] - level, 0.0))) * step
-
-
-def _rises(values: FloatArray, ceiling: float, first: int, last: int) -> bool:
-    part = values[max(first, 0) : last]
-    return bool((part[np.isfinite(part)] >= ceiling).any())
+def _totals(values: FloatArray | BoolArray, starts: IntArray, ends: IntArray) -> FloatArray:
+    """The sums of the values from each start to each end, as far as these lie on the grid."""
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    first, last = (np.clip(edges, 0, len(values)) for edges in (starts, ends))
+    return np.asarray(sums[last] - sums[first], dtype=np.float64)

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from stoker.diagnosis.series.pattern import STATE_SEPARATION_POINTS, two_states
+from stoker.diagnosis.series.pattern import STATE_SEPARATION_POINTS, Pattern, two_states
 from stoker.diagnosis.series.stages import runs
 from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray
@@ -40,13 +40,15 @@ EQUAL_SIZES = 0.25
 class Drops:
     """The drops of one series.
 
-    low: the steps below the cut, on the grid. spans: the drops as half-open ranges of steps. level, spread: the high
-    state's median and deviation, percent. floor: the low state's mean. lost: seconds of work that each drop cost at
-    that level. step: seconds a step. seconds: those that were looked at and known.
+    low: the steps below the cut, on the grid. spans: the drops as half-open ranges of steps. within: the steps that
+    were looked at. level, spread: the high state's median and deviation, percent. floor: the low state's mean. lost:
+    seconds of work that each drop cost at that level. step: seconds a step. seconds: those that were looked at and
+    known.
     """
 
     low: BoolArray = field(compare=False)
     spans: tuple[tuple[int, int], ...]
+    within: BoolArray = field(compare=False)
     level: float
     spread: float
     floor: float
@@ -55,6 +57,11 @@ class Drops:
     seconds: float
     clear: bool
     """All of them lie three deviations under the level: the level is steady, and they are no part of its own noise."""
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """What signals are held against."""
+        return Pattern(spans=self.spans, within=self.within, step=self.step)
 
     @property
     def count(self) -> int:
@@ -140,6 +147,7 @@ def drops(values: FloatArray, mask: BoolArray, step: float, *, averaged: bool = 
     return Drops(
         low=low,
         spans=tuple((int(places[first]), int(places[last - 1]) + 1) for first, last in found),
+        within=mask,
         level=level,
         spread=spread,
         floor=floor,
@@ -156,7 +164,7 @@ def _stays(below: BoolArray) -> bool:
     return bool(len(after)) and float(after.mean()) >= float(below.mean()) + PERSISTENCE
 
 
-def variation(values: Sequence[float]) -> float:
+def variation(values: Sequence[float] | FloatArray) -> float:
     """How much values vary, by their median: the median absolute deviation as a standard deviation. One that is missed
     or doubled among many does not count.
     """

@@ -7,11 +7,10 @@ not come from the GPU, data that is waited for comes in, data that is made keeps
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
-from stoker.diagnosis.series.coincidence import UNLIKELY, Coincidence, coincidence, tied
+from stoker.diagnosis.series.coincidence import UNLIKELY, Coincidence, amounts_over, coincidence, tied
 from stoker.diagnosis.series.drops import Drops, drops, variation
 from stoker.diagnosis.series.effort import effort, mean_of, progress, working
 from stoker.diagnosis.series.examination import SATURATED_SHARE, Device, Examination, once
@@ -310,7 +309,7 @@ def _rising(exam: Examination, values: FloatArray, found: Drops) -> Coincidence 
     """A flow against the drops, where it rises over the pod's own level between them."""
     between = values[exam.training & ~found.low & np.isfinite(values)]
     floor = max(BURST_BYTES, BURST_RISE * float(np.percentile(between, 25))) if len(between) else BURST_BYTES
-    fit = coincidence(values, found.spans, exam.training, exam.step, floor=floor)
+    fit = coincidence(values, found.pattern, floor=floor)
     return fit if fit is not None and _fits(fit, floor) else None
 
 
@@ -328,13 +327,11 @@ def _spread_most(exam: Examination, sources: Sequence[tuple[str, Iterable[Flow]]
 
 def _spread(exam: Examination, values: FloatArray, found: Drops) -> Coincidence | None:
     """A flow with the bytes from the start of each drop to that of the next one, over the pod's lowest level."""
-    fit = coincidence(values, found.spans, exam.training, exam.step, floor=BURST_BYTES)
+    fit = coincidence(values, found.pattern, floor=BURST_BYTES)
     known = values[exam.training & np.isfinite(values)]
     level = float(np.percentile(known, LOWEST_PERCENTILE))
-    starts = [first for first, _ in found.spans]
-    amounts = [
-        float(np.nansum(np.maximum(values[one:other] - level, 0.0))) * exam.step for one, other in pairwise(starts)
-    ]
+    starts, _ = found.pattern.edges
+    amounts = amounts_over(values, level, starts[:-1], starts[1:], exam.step)
     amount = float(np.median(amounts))
     if fit is None or amount <= BURST_BYTES * found.length:
         return None
@@ -378,7 +375,7 @@ def _links(exam: Examination, found: Drops) -> str | None:
     for word, rows in (("over NVLink", links(exam)), ("over PCIe, both ways", both_ways(exam))):
         if not rows:
             continue
-        fit = coincidence(mean_of(np.array(rows)), found.spans, exam.training, exam.step, floor=LINK_BYTES)
+        fit = coincidence(mean_of(np.array(rows)), found.pattern, floor=LINK_BYTES)
         if fit is not None and fit.lag == 0 and _fits(fit, LINK_BYTES):  # one exporter samples both
             return Burst(word=f"a GPU {word}", pod="", fit=fit).words
     return None
@@ -390,7 +387,7 @@ def _cpu(exam: Examination, found: Drops) -> str | None:
     throttled = dict(flows(exam, PodSignal.CPU_THROTTLED))
     for name, values in flows(exam, PodSignal.CPU):
         pod = pods[name]
-        fit = coincidence(values, found.spans, exam.training, exam.step, floor=0.5)
+        fit = coincidence(values, found.pattern, floor=0.5)
         if fit is None:
             continue
         held = throttled.get(name)

@@ -1,12 +1,76 @@
-"""Patterns in a job's series that more than one rule must recognize."""
+"""Patterns in a job's series: two states that it changes between, and the stretches that one of them makes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray
 
+IntArray = npt.NDArray[np.int64]
+
 STATE_SEPARATION_POINTS = 25.0
 """Two levels of use that lie closer than this are one level with noise."""
+UNLIKE = 0.25
+"""Shifts whose mask correlates less than this with the pattern's own are chance; others are the pattern a period on."""
+WIDENING = 2
+"""Steps before and after a stretch that may hold a part of what belongs to it: a rate is taken over a minute."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """Stretches, as half-open ranges of steps, among the steps of `within`; signals are held against them by
+    `coincidence`. What does not depend on the signal is computed once. step: seconds a step.
+    """
+
+    spans: Sequence[tuple[int, int]]
+    within: BoolArray
+    step: float
+
+    @cached_property
+    def places(self) -> IntArray:
+        """The steps of `within`."""
+        return np.flatnonzero(self.within)
+
+    @cached_property
+    def mask(self) -> BoolArray:
+        """Of these, the ones in a stretch."""
+        pattern = np.zeros(len(self.within), dtype=np.bool_)
+        for first, last in self.spans:
+            pattern[first:last] = True
+        return pattern[self.places]
+
+    @cached_property
+    def edges(self) -> IntArray:
+        """The starts of the stretches, and their ends."""
+        return np.array(self.spans, dtype=np.int64).T
+
+    @cached_property
+    def widened(self) -> IntArray:
+        """The same with the steps around each stretch, which it may share; of two neighbours none twice."""
+        starts, ends = self.edges
+        middles = (ends[:-1] + starts[1:]) // 2
+        before = np.concatenate(([starts[0] // 2], middles))
+        after = np.concatenate((middles, [ends[-1] + WIDENING]))
+        return np.array([np.maximum(starts - WIDENING, before), np.minimum(ends + WIDENING, after)])
+
+    @cached_property
+    def by_chance(self) -> BoolArray:
+        """The circular shifts of the pattern that are unlike it."""
+        overlap = self.shifted_sums(self.mask.astype(np.float64))
+        expected = self.mask.sum() ** 2 / len(self.mask)
+        return np.asarray(overlap - expected <= UNLIKE * (self.mask.sum() - expected), dtype=np.bool_)
+
+    def shifted_sums(self, values: FloatArray) -> FloatArray:
+        """For each circular shift of the pattern, the sum of the values under it; one value for each of `places`."""
+        return np.fft.irfft(np.fft.rfft(values) * self._spectrum, n=len(values))
+
+    @cached_property
+    def _spectrum(self) -> npt.NDArray[np.complex128]:
+        return np.conj(np.fft.rfft(self.mask.astype(np.float64)))
 
 
 def two_states(values: FloatArray) -> tuple[BoolArray, float, float] | None:
