@@ -131,6 +131,8 @@ def _spinning(device: Device) -> BoolArray:
     """The steps in which the GPU is fully used while every known signal says that it computes nothing."""
     quiet = np.nan_to_num(device.use) >= SPINNING_PERCENT
     for signal, bound in _bounds(device):
+        if not quiet.any():
+            return quiet
         values = _known(device, signal)
         if values is not None:
             with np.errstate(invalid="ignore"):

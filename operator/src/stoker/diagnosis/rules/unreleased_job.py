@@ -158,7 +158,7 @@ def _rest(exam: Examination, ended: int, settled: int, last: int, *, polling: bo
     """
     active = np.zeros(len(exam.series.times), dtype=np.bool_)
     hosts = {pod.name for pod in exam.pods if pod.host_network}
-    idle = {pod.name: idle_cores(exam, pod) for pod in exam.pods} if polling else {}
+    idle = idle_cores(exam) if polling else {}
     for pod in exam.series.pods:
         for signal, bound in ACTIVE.items():
             least = max(bound, idle.get(pod.pod, 0.0)) if signal is PodSignal.CPU else bound

@@ -123,6 +123,8 @@ def drops(values: FloatArray, mask: BoolArray, step: float, *, averaged: bool = 
     if len(places) < LEAST_SAMPLES:
         return None
     known = values[places]
+    if np.ptp(known) < LEAST_DEPTH_POINTS:
+        return None
     states = two_states(known)
     high = known if states is None else known[~states[0]]
     level = float(np.median(high))

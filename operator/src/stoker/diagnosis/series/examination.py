@@ -535,8 +535,12 @@ class Examination:
 
     def idle_hours(self, claimed: BoolArray) -> float:
         """The idle GPU-hours within claimed GPU time: the sum of (1 - u) dt over the steps where u is known."""
-        lost = np.where(np.isfinite(self.use) & claimed, 1 - np.clip(self.use, 0, 100) / 100, 0.0)
-        return float(lost.sum()) * self.step / 3600
+        return float(self._unused[claimed].sum()) * self.step / 3600
+
+    @cached_property
+    def _unused(self) -> FloatArray:
+        """1 - u where u is known, else 0; one row a device."""
+        return np.nan_to_num(1 - np.clip(self.use, 0, 100) / 100)
 
     def names(self, devices: Iterable[Device]) -> str:
         """The devices as people say them: `GPU 4-7`, or per pod where the job has several."""

@@ -4,14 +4,15 @@ A sleeping shell takes next to nothing. The processes of a framework poll on whi
 always the same.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from stoker.diagnosis.series.examination import Examination
+from stoker.diagnosis.series.examination import Examination, once
 from stoker.diagnosis.series.startup import CONTEXT_MIB
 from stoker.telemetry.grid import BoolArray
-from stoker.telemetry.series import PodFacts, PodSignal
+from stoker.telemetry.series import PodSignal
 
 QUIET_CORES = 0.1
 """CPU cores of a pod. Chosen because a sleeping shell with exporters and log shippers takes less, and a process that
@@ -41,15 +42,19 @@ class Rest:
     ended: bool
 
 
-def idle_cores(exam: Examination, pod: PodFacts) -> float:
-    """The most that a pod's processes take at rest, in cores: more than a sleeping shell only as a small part of what
-    they took while the GPUs worked.
+@once
+def idle_cores(exam: Examination) -> Mapping[str, float]:
+    """The most that each pod's processes take at rest, in cores: more than a sleeping shell only as a small part of
+    what they took while the GPUs worked.
     """
-    at_work = exam.pod_means(PodSignal.CPU, exam.any_busy)
-    if at_work is None or pod.name not in at_work:
-        return QUIET_CORES
-    polling = QUIET_CORES + IDLE_PROCESS_CORES * pod.gpus
-    return max(QUIET_CORES, min(polling, WORK_SHARE * at_work[pod.name]))
+    at_work = exam.pod_means(PodSignal.CPU, exam.any_busy) or {}
+    return {
+        pod.name: max(
+            QUIET_CORES,
+            min(QUIET_CORES + IDLE_PROCESS_CORES * pod.gpus, WORK_SHARE * at_work.get(pod.name, 0.0)),
+        )
+        for pod in exam.pods
+    }
 
 
 def processes_rest(exam: Examination, quiet: BoolArray) -> Rest | None:
@@ -64,7 +69,7 @@ def processes_rest(exam: Examination, quiet: BoolArray) -> Rest | None:
         if level is None or level < QUIET_CORES:
             continue
         values = recorded[pod.name][quiet & exam.lives[pod.name]]
-        if level >= idle_cores(exam, pod) or float(np.nanstd(values)) > FLAT_VARIATION * level:
+        if level >= idle_cores(exam)[pod.name] or float(np.nanstd(values)) > FLAT_VARIATION * level:
             return None
         polls = True
     return Rest(cores=max(means.values()), polls=polls, ended=memory_given_back(exam, quiet))
