@@ -7,6 +7,7 @@ from stoker.diagnosis.series.coincidence import UNLIKELY, coincidence, tied
 from stoker.diagnosis.series.drops import Drops, drops, variation
 from stoker.diagnosis.series.effort import effort, progress
 from stoker.diagnosis.series.examination import examine
+from stoker.diagnosis.series.pattern import Pattern
 from tests.diagnosis.recording import Thresholds, from_dict, parse_series
 
 STEP = 30.0
@@ -139,3 +140,18 @@ def test_without_work_signals_effort_is_use() -> None:
     facts, series, now = recording.at(40)
     exam = examine(facts, series, Thresholds(), now)
     np.testing.assert_array_equal(effort(exam), exam.use)
+
+
+def test_sums_under_a_shifted_pattern_are_exact_at_any_length() -> None:
+    """The transform is longer than the series; what does not fit at the end goes on at its start."""
+    rng = np.random.default_rng(2)
+    for length in (7, 24, 101):
+        pattern = Pattern(spans=((1, 3), (5, 6)), within=np.ones(length, dtype=np.bool_), step=STEP)
+        values = np.round(2 * rng.normal(0, 50, length)) / 2
+        shifted = [values[np.roll(pattern.mask, shift)].sum() for shift in range(length)]
+        assert pattern.shifted_sums(values).tolist() == shifted
+
+
+def test_a_step_between_two_stretches_belongs_to_one_of_them_at_most() -> None:
+    pattern = Pattern(spans=((0, 2), (3, 5), (12, 13)), within=np.ones(20, dtype=np.bool_), step=STEP)
+    assert pattern.widened.T.tolist() == [[0, 2], [2, 7], [10, 15]]

@@ -42,6 +42,7 @@ import numpy as np
 
 from stoker.diagnosis.series.effort import WORK_SIGNALS, effort, mean_of
 from stoker.diagnosis.series.examination import Claim, Examination
+from stoker.diagnosis.series.percentiles import percentile
 from stoker.diagnosis.series.stages import runs
 from stoker.diagnosis.series.traffic import exchanged, flows, sent
 from stoker.findings.finding import Recoverable
@@ -177,9 +178,7 @@ def _out_of_step(exam: Examination, pods: dict[str, FloatArray]) -> str | None:
     common = exam.training & np.all([np.isfinite(values) for values in pods.values()], axis=0)
     if not common.any():
         return None
-    drops = [
-        common & (values < DROP_SHARE * np.percentile(values[common], USUAL_PERCENTILE)) for values in pods.values()
-    ]
+    drops = [common & (values < DROP_SHARE * percentile(values[common], USUAL_PERCENTILE)) for values in pods.values()]
     number = min(len(runs(drop)) for drop in drops)
     if number < LEAST_DROPS or not _apart(drops, common):
         return None

@@ -41,6 +41,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stoker.diagnosis.series.examination import Claim, Device, Examination
+from stoker.diagnosis.series.percentiles import percentile
 from stoker.diagnosis.series.stages import runs
 from stoker.findings.finding import Recoverable, rfc3339
 from stoker.findings.rule import Rule
@@ -186,7 +187,7 @@ def _known(device: Device, signal: GpuSignal) -> FloatArray | None:
 
 
 def _at_its_best(values: FloatArray) -> float:
-    return float(np.nanpercentile(values, WORKED_PERCENTILE))
+    return percentile(values[np.isfinite(values)], WORKED_PERCENTILE)
 
 
 def _power_bound(device: Device) -> float | None:

@@ -200,13 +200,11 @@ def _against_others(rows: FloatArray) -> FloatArray:
     """Each value divided by the median of the other devices in the same step; NaN where one of them is unknown."""
     complete = np.isfinite(rows).all(axis=0)
     known, others = rows[:, complete], len(rows) - 1
-    ordered, rank = np.sort(known, axis=0), np.argsort(np.argsort(known, axis=0), axis=0)
+    ordered = np.sort(known, axis=0)
 
     def without_own(place: int) -> FloatArray:
-        """The value at a place of the sorted row without the own value: one place further if the own value came
-        before.
-        """
-        return np.asarray(np.where(rank > place, ordered[place], ordered[place + 1]), dtype=np.float64)
+        """The value at a place of the sorted row without the own value: one place further if that is no larger."""
+        return np.asarray(np.where(known > ordered[place], ordered[place], ordered[place + 1]), dtype=np.float64)
 
     medians = (without_own((others - 1) // 2) + without_own(others // 2)) / 2
     ratios = np.full(rows.shape, np.nan)

@@ -1,11 +1,13 @@
 """What happens together: a signal within a pattern against the signal outside of it, and whether chance could do it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from stoker.diagnosis.series.drops import variation
 from stoker.diagnosis.series.pattern import IntArray, Pattern
+from stoker.diagnosis.series.percentiles import percentile
 from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray
 
@@ -28,26 +30,35 @@ UNLIKELY = 0.02
 """Of the shifts by chance so few may show as much."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Coincidence:
     """A signal against a pattern, at the lag where it fits best.
 
-    inside: its mean; outside: its level, which a quarter of the steps do not reach; in the signal's unit. chance: the
-    share of circular shifts of the pattern that show as much, by ranks, because transfers differ in speed by factors.
-    rising: in how many of the pattern's stretches the signal rises over its level outside by the floor. hits: the share
-    of the pattern's time that these take: short ones of other making count for no more than they are. amount: what each
-    of these holds over the level outside, the signal's unit times seconds, the middle one; amount_variation: how much
-    that varies.
+    inside: its mean; outside: its level, which a quarter of the steps do not reach; in the signal's unit. rising: in
+    how many of the pattern's stretches the signal rises over its level outside by the floor. hits: the share of the
+    pattern's time that these take: short ones of other making count for no more than they are. amount: what each of
+    these holds over the level outside, the signal's unit times seconds, the middle one; amount_variation: how much that
+    varies. pattern, order: what was held against one another, the signal by ranks around 0.
     """
 
     inside: float
     outside: float
     lag: int
-    chance: float
     rising: int
     hits: float
     amount: float
     amount_variation: float
+    pattern: Pattern = field(compare=False, repr=False)
+    order: FloatArray = field(compare=False, repr=False)
+
+    @cached_property
+    def chance(self) -> float:
+        """The share of circular shifts of the pattern that show as much, by ranks, because transfers differ in speed by
+        factors. Computed on demand: it costs more than all else.
+        """
+        sums = self.pattern.shifted_sums(self.order)
+        chances = sums[self.pattern.by_chance]
+        return float((chances >= sums[self.lag]).mean()) if len(chances) else 1.0
 
     @property
     def excess(self) -> float:
@@ -65,27 +76,28 @@ def coincidence(values: FloatArray, pattern: Pattern, *, floor: float) -> Coinci
     inside, outside = known & mask, known & ~mask
     if inside.sum() < mask.sum() / 2 or outside.sum() < (~mask).sum() / 2 or not inside.any() or not outside.any():
         return None
-    level = float(np.percentile(signal[outside], LEVEL_PERCENTILE))
+    level = percentile(signal[outside], LEVEL_PERCENTILE)
     order = np.zeros(len(signal))
     order[known] = _ranks(signal[known]) - (known.sum() + 1) / 2
-    sums = pattern.shifted_sums(order)
-    lag = max(LAGS, key=lambda one: (sums[one], -abs(one)))
-    chances = sums[pattern.by_chance]
+    lag = max(LAGS, key=lambda one: (order[np.roll(mask, one)].sum(), -abs(one)))
     starts, ends = pattern.edges + lag
     with np.errstate(invalid="ignore"):
         rises_in = _totals(values >= level + floor, starts, ends) > 0
-    amounts = amounts_over(values, level, *(pattern.widened + lag), pattern.step)
+    first, last = pattern.widened + lag
+    amounts = amounts_over(values, level, first, last, pattern.step)
     counted = amounts[rises_in] if rises_in.any() else amounts
+    amount = float(np.median(counted))
     lagged = known & np.roll(mask, lag)
     return Coincidence(
         inside=float(signal[lagged if lagged.any() else inside].mean()),
         outside=level,
         lag=lag,
-        chance=float((chances >= sums[lag]).mean()) if len(chances) else 1.0,
         rising=int(rises_in.sum()),
         hits=float(np.average(rises_in, weights=ends - starts)),
-        amount=float(np.median(counted)),
-        amount_variation=variation(counted) if np.median(counted) > 0 else float("inf"),
+        amount=amount,
+        amount_variation=variation(counted) if amount > 0 else float("inf"),
+        pattern=pattern,
+        order=order,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stoker.diagnosis.series.examination import Device, Examination, once
+from stoker.diagnosis.series.percentiles import percentile
 from stoker.telemetry.series import FloatArray, GpuSignal
 
 WORK_SIGNALS = (GpuSignal.TENSOR, GpuSignal.DRAM, GpuSignal.SM_ACTIVE)
@@ -76,4 +77,4 @@ def _ratio(device: Device, working: np.ndarray) -> FloatArray | None:
 def usual_height(values: FloatArray | None) -> float:
     """Of a signal, what nine tenths of its samples do not exceed; 0 without samples."""
     known = np.empty(0) if values is None else values[np.isfinite(values)]
-    return float(np.percentile(known, USUAL_PERCENTILE)) if len(known) else 0.0
+    return percentile(known, USUAL_PERCENTILE) if len(known) else 0.0

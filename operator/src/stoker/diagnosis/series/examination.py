@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from stoker.diagnosis.series.percentiles import percentile
 from stoker.diagnosis.series.sampling import mean_range
 from stoker.diagnosis.series.stages import StageSteps, evaluations, runs, split, stages, without_start
 from stoker.findings.diagnosis import DiagnosisThresholds
@@ -659,6 +660,6 @@ def _context_idle_watts(gpu: GpuSeries, util: FloatArray, allocated: BoolArray) 
     resting = power[(util == 0) & allocated & np.isfinite(power)]
     if len(resting) < LEARNED_SAMPLES:
         return known
-    learned = float(np.percentile(resting, 10))
+    learned = percentile(resting, 10)
     # A utilization stuck at 0 must not teach that full power is rest.
     return learned if known is None else min(max(learned, known), LEARNED_REACH * known)

@@ -15,6 +15,7 @@ from stoker.diagnosis.series.drops import Drops, drops, variation
 from stoker.diagnosis.series.effort import effort, mean_of, progress, working
 from stoker.diagnosis.series.examination import SATURATED_SHARE, Device, Examination, once
 from stoker.diagnosis.series.mechanisms import DROPS, Quantity, confidence, decide, weigh
+from stoker.diagnosis.series.percentiles import percentile
 from stoker.diagnosis.series.traffic import (
     Flow,
     Usual,
@@ -308,7 +309,7 @@ def _strongest(exam: Examination, sources: Sequence[tuple[str, Iterable[Flow]]],
 def _rising(exam: Examination, values: FloatArray, found: Drops) -> Coincidence | None:
     """A flow against the drops, where it rises over the pod's own level between them."""
     between = values[exam.training & ~found.low & np.isfinite(values)]
-    floor = max(BURST_BYTES, BURST_RISE * float(np.percentile(between, 25))) if len(between) else BURST_BYTES
+    floor = max(BURST_BYTES, BURST_RISE * percentile(between, 25)) if len(between) else BURST_BYTES
     fit = coincidence(values, found.pattern, floor=floor)
     return fit if fit is not None and _fits(fit, floor) else None
 
@@ -329,7 +330,7 @@ def _spread(exam: Examination, values: FloatArray, found: Drops) -> Coincidence 
     """A flow with the bytes from the start of each drop to that of the next one, over the pod's lowest level."""
     fit = coincidence(values, found.pattern, floor=BURST_BYTES)
     known = values[exam.training & np.isfinite(values)]
-    level = float(np.percentile(known, LOWEST_PERCENTILE))
+    level = percentile(known, LOWEST_PERCENTILE)
     starts, _ = found.pattern.edges
     amounts = amounts_over(values, level, starts[:-1], starts[1:], exam.step)
     amount = float(np.median(amounts))
@@ -339,7 +340,7 @@ def _spread(exam: Examination, values: FloatArray, found: Drops) -> Coincidence 
 
 
 def _fits(fit: Coincidence, floor: float) -> bool:
-    return fit.hits >= HITS and fit.chance <= UNLIKELY and fit.excess >= floor
+    return fit.hits >= HITS and fit.excess >= floor and fit.chance <= UNLIKELY
 
 
 def _from_gpu(exam: Examination, found: Drops, pod: str | None = None, number: int | None = None) -> float | None:

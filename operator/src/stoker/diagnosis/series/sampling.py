@@ -5,6 +5,7 @@
 
 import numpy as np
 
+from stoker.diagnosis.series.percentiles import percentile
 from stoker.telemetry.series import FloatArray
 
 LEAST_SAMPLES = 100
@@ -29,7 +30,7 @@ def mean_range(known: FloatArray) -> tuple[float, float]:
     Samples that follow no rhythm see any moment of the program equally often: their mean is off by its standard error.
     Few samples, or rhythmic ones, tell only their extremes.
     """
-    low, high = (float(value) for value in np.percentile(known, EXTREME_PERCENTILES))
+    low, high = (percentile(known, extreme) for extreme in EXTREME_PERCENTILES)
     if len(known) < LEAST_SAMPLES or _rhythmic(known):
         return low, high
     mean = float(known.mean())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stoker.diagnosis.series.examination import Device, Examination
+from stoker.diagnosis.series.percentiles import percentile
 from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray, GpuSignal, PodSignal
 
@@ -69,7 +70,7 @@ class Usual:
     def height(self, row: FloatArray) -> FloatArray:
         """In each step, in the row's unit."""
         known = row[self.between & np.isfinite(row)]
-        return self.pace * (float(np.percentile(known, USUAL_PERCENTILE)) if len(known) else 0.0)
+        return self.pace * (percentile(known, USUAL_PERCENTILE) if len(known) else 0.0)
 
 
 def returned(exam: Examination, mask: BoolArray, pod: str | None = None, *, over: Usual | None = None) -> float | None:
