@@ -179,6 +179,7 @@ def from_dict(raw: Mapping[str, Any]) -> Recording:
         framework=Framework(job["framework"]) if "framework" in job else None,
         interactive_entry=bool(job.get("interactiveEntry", False)),
         starts_server=bool(job.get("startsServer", False)),
+        offers=job.get("offers"),
         processes_per_node=job.get("processesPerNode"),
         batch_size=BatchSize(**job["batchSize"]) if "batchSize" in job else None,
         mounts_storage=bool(job.get("mountsStorage", False)),

@@ -150,6 +150,8 @@ class JobFacts:
     """The batch size argument, where one was found."""
     starts_server: bool = False
     """Its program or its image is a server of models, whatever type the job declares."""
+    offers: str | None = None
+    """What its container declares that only a server needs, such as a port; it may be declared and never used."""
     has_persistent_volume: bool = False
     """The container that computes writes to a volume that outlives the pod."""
     mounts_storage: bool = False

@@ -145,6 +145,7 @@ def job_facts(
         former_pods=tuple(former),
         interactive_entry=program.interactive_entry,
         starts_server=program.serves,
+        offers=program.offers,
         processes_per_node=program.processes_per_node,
         batch_size=program.batch_size,
         has_persistent_volume=program.has_persistent_volume,

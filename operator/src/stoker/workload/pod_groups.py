@@ -113,6 +113,7 @@ def group_facts(group: PodGroup, program: ProgramFacts) -> JobFacts:
         former_pods=tuple(pod for pod in ranked if latest[pod.rank] is not pod and pod.started_at is not None),
         interactive_entry=program.interactive_entry,
         starts_server=program.serves,
+        offers=program.offers,
         processes_per_node=program.processes_per_node,
         batch_size=program.batch_size,
         has_persistent_volume=all(keeps_results(pod["spec"]) for pod in group.pods),

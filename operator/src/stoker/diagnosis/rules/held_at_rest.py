@@ -39,6 +39,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stoker.diagnosis.series.examination import Claim, Examination
+from stoker.diagnosis.series.requests import acts_as_service
 from stoker.diagnosis.series.resting_processes import QUIET_CORES
 from stoker.diagnosis.series.unused_gpus import BUSY_CORES
 from stoker.findings.finding import Recoverable
@@ -62,7 +63,7 @@ TRAFFIC = (PodSignal.NET_RX, PodSignal.NET_TX, PodSignal.DISK_READ, PodSignal.DI
 def check(exam: Examination) -> Iterator[Claim]:
     """Report a job for GPUs that has never used one and does nothing else either."""
     facts = exam.facts
-    if facts.is_service or facts.job_type is JobType.INTERACTIVE or facts.interactive_entry:
+    if acts_as_service(exam) or facts.job_type is JobType.INTERACTIVE or facts.interactive_entry:
         return
     if not exam.running or exam.life_seconds < LEAST_SECONDS or not exam.covered_idle(exam.life):
         return

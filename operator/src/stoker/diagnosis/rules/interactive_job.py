@@ -46,7 +46,7 @@ import numpy as np
 
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.diagnosis.series.person import INTERACTIVE_USE_PERCENT, irregular_bursts
-from stoker.diagnosis.series.requests import is_asked
+from stoker.diagnosis.series.requests import acts_as_service, is_asked
 from stoker.diagnosis.series.unseen_traffic import cpus_rest, is_hidden, waits_for_io
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, JobType, Severity, Source
@@ -66,7 +66,7 @@ LEAST_LIFE_SECONDS = 1800.0
 
 def check(exam: Examination) -> Iterator[Claim]:
     """Report very low and irregular use, or low use by an interactive program."""
-    if exam.facts.is_service or exam.life_seconds < LEAST_LIFE_SECONDS or not exam.covered:
+    if acts_as_service(exam) or exam.life_seconds < LEAST_LIFE_SECONDS or not exam.covered:
         return
     declared = exam.facts.interactive_entry or exam.facts.job_type is JobType.INTERACTIVE
     bursts = irregular_bursts(exam) if exam.bounds[1] < INTERACTIVE_USE_PERCENT else 0

@@ -18,7 +18,9 @@ waits for.
   evaluation on the CPUs or an upload is work.
 - After a restart, until the new run has worked for ten minutes: it may wait for its peers or its data.
 - A running job, until it has been idle twice as long as in its longest pause so far, also before a restart.
-- Interactive and serving jobs, which do not end when they are idle.
+- Interactive and serving jobs, which do not end when they are idle. A job serves, whatever type it declares, if its
+  program or its image is a model server. It also serves if its container declares a port or a readiness probe, and its
+  work, or what a pod receives, comes in twenty or more short bursts of like size at irregular times.
 - An idle time of less than ten minutes.
 
 The finding is only possible where a slow upload or a checkpoint cannot be excluded:
@@ -28,8 +30,8 @@ The finding is only possible where a slow upload or a checkpoint cannot be exclu
   mounts storage (a persistent volume, NFS, CSI) whose traffic is that of the node. This does not apply if the CPUs of
   all pods stay at 0.02 cores or less during the whole idle time, or its last hour;
 - without network samples of the pods, for the first hour;
-- where the job has come back from two pauses of ten minutes or more, or works in many short bursts of like size, as
-  what is asked from outside does: it may be asked again, and pauses grow towards the night;
+- where the job has come back from two pauses of ten minutes or more, or works or receives in many short bursts of like
+  size, as what is asked from outside does: it may be asked again, and pauses grow towards the night;
 - where the processes take more than 0.1 cores in a pod, but not more than 0.2 for each GPU beside, a quarter of what
   they took at work, and always the same: a framework's processes poll while they rest.
 
@@ -51,7 +53,7 @@ import numpy as np
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.diagnosis.series.gaps import long_gaps
 from stoker.diagnosis.series.person import looks_interactive
-from stoker.diagnosis.series.requests import comes_back
+from stoker.diagnosis.series.requests import acts_as_service, comes_back
 from stoker.diagnosis.series.resting_processes import Rest, idle_cores, processes_rest
 from stoker.diagnosis.series.unseen_traffic import cpus_rest, is_hidden, waits_for_io
 from stoker.findings.finding import Recoverable, rfc3339
@@ -86,7 +88,7 @@ Chosen because uploads are shorter.
 
 def check(exam: Examination) -> Iterator[Claim]:
     """Report an idle time after enough work in which GPUs, CPUs and network do nothing."""
-    if exam.facts.is_service or exam.facts.job_type is JobType.INTERACTIVE or looks_interactive(exam):
+    if acts_as_service(exam) or exam.facts.job_type is JobType.INTERACTIVE or looks_interactive(exam):
         return
     worked = np.flatnonzero(exam.any_busy & exam.attempts[-1]) if exam.attempts else np.empty(0, dtype=np.int64)
     if not len(worked) or len(worked) * exam.step < LEAST_WORK_SECONDS:

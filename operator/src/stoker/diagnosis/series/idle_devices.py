@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stoker.diagnosis.series.examination import Device, Examination
+from stoker.diagnosis.series.requests import acts_as_service
 
 LEAST_WORK_SECONDS = 900.0
 """Fifteen minutes of work on the others: ranks that load or compile one after the other are at work long before."""
@@ -34,7 +35,7 @@ def idle_devices(exam: Examination) -> Split | None:
     none.
     """
     facts = exam.facts
-    if facts.is_service or "mig-" in facts.gpu_resource or facts.gpus < 2 or not exam.covered:
+    if acts_as_service(exam) or "mig-" in facts.gpu_resource or facts.gpus < 2 or not exam.covered:
         return None
     idle = tuple(device for device in exam.present if not _works(exam, device))
     working = tuple(device for device in exam.present if _works(exam, device))

@@ -1,8 +1,10 @@
 """Whether a job works when others ask it to: a model server, or a queue's worker, whatever type it declares.
 
-Its rest says nothing of its end: `unreleased-job` and `interactive-job` are only possible there.
+Its rest says nothing of its end: `unreleased-job` and `interactive-job` are only possible there. Where its container
+declares a port or a readiness probe as well, it is a service, of which no rule expects constant work.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +12,8 @@ import numpy as np
 from stoker.diagnosis.series.examination import Examination, once
 from stoker.diagnosis.series.resting_processes import processes_rest
 from stoker.diagnosis.series.stages import runs
-from stoker.telemetry.series import PodSignal
+from stoker.diagnosis.series.traffic import flows
+from stoker.telemetry.series import FloatArray, PodSignal
 
 LEAST_PAUSE_SECONDS = 600.0
 """Seconds of a pause that looks like an end: shorter ones are checkpoints and validations."""
@@ -32,6 +35,14 @@ one or two minutes, and a pod's samples are not taken when a GPU's are.
 """
 QUIET_BYTES = 100e3
 """bytes/s of a pod. Chosen because probes, metrics and log lines stay below, and reading data does not."""
+MESSAGE_RATIO = 2.0
+"""Times what a pod usually receives while its GPUs rest, from which a step holds a message: probes and metrics always
+take the same.
+"""
+LEAST_MESSAGE_BYTES = 3e3
+"""Bytes of a message in a step, beyond what is usual. Chosen because a request has some thousand bytes with its headers
+and its handshake, and a single packet of a heartbeat has less.
+"""
 TRAFFIC = (PodSignal.NET_RX, PodSignal.NET_TX, PodSignal.DISK_READ, PodSignal.DISK_WRITE)
 SHORT_SHARE = 0.9
 """Share of the bursts that must be short: now and then many requests come at once."""
@@ -50,22 +61,56 @@ def returns(exam: Examination) -> int:
 
 
 @once
+def acts_as_service(exam: Examination) -> bool:
+    """Whether it serves a model: by its declared type, by its program, or because it declares a port or a readiness
+    probe and works, or receives, as it is asked.
+    """
+    facts = exam.facts
+    return facts.is_service or (facts.offers is not None and (is_asked(exam) or messages(exam) > 0))
+
+
+@once
 def is_asked(exam: Examination) -> bool:
     """Whether its work comes in many short bursts of like size at irregular times, as requests do."""
-    bursts = exam.bursts
+    work = np.array([np.nansum(exam.use[:, start:stop]) for start, stop in exam.bursts])
+    return _as_requests(exam, exam.bursts, work)
+
+
+@once
+def messages(exam: Examination) -> int:
+    """How many short bursts of like size a pod receives at irregular times, if these are as requests: the most of any
+    pod, 0 where they are not. Requests that take a GPU less than a second are seen here alone.
+    """
+    found = 0
+    for pod, values in flows(exam, PodSignal.NET_RX):
+        known = exam.lives[pod] & np.isfinite(values)
+        resting = known & exam.all_idle
+        if not resting.any():
+            continue
+        usual = float(np.median(values[resting]))
+        more = np.where(known, values - usual, 0.0) * exam.step
+        bursts = runs((more >= LEAST_MESSAGE_BYTES) & (more >= (MESSAGE_RATIO - 1) * usual * exam.step))
+        if _as_requests(exam, bursts, np.array([more[start:stop].sum() for start, stop in bursts])):
+            found = max(found, len(bursts))
+    return found
+
+
+def _as_requests(exam: Examination, bursts: Sequence[tuple[int, int]], sizes: FloatArray) -> bool:
+    """Whether bursts, as half-open ranges of steps, are many, short, of like size and at irregular times. Where their
+    sizes are all 0, which is to say unknown, their lengths are taken.
+    """
     if len(bursts) < LEAST_REQUESTS:
         return False
     lengths = np.array([stop - start for start, stop in bursts]) * exam.step
-    work = np.array([np.nansum(exam.use[:, start:stop]) for start, stop in bursts])
     gaps = np.array([after[0] - before[1] for before, after in pairwise(bursts)])
     if gaps.std() < IRREGULAR_VARIATION * gaps.mean():
         return False
     short = lengths <= LONGEST_REQUEST_SECONDS
     if short.mean() < SHORT_SHARE:
         return False
-    if not work[short].mean() > 0:
-        work = lengths  # utilization missed them, another signal saw them
-    return bool(work[short].std() <= EQUAL_VARIATION * work[short].mean())
+    if not sizes[short].mean() > 0:
+        sizes = lengths  # utilization missed them, another signal saw them
+    return bool(sizes[short].std() <= EQUAL_VARIATION * sizes[short].mean())
 
 
 @once
@@ -92,9 +137,11 @@ def comes_back(exam: Examination) -> str:
     """Why its rest may end in work again, in words; empty where nothing says so."""
     if is_asked(exam):
         return f"it works in {len(exam.bursts)} short bursts of like size, as what is asked from outside does"
+    if messages(exam):
+        return f"it receives {messages(exam)} short messages of like size at irregular times, as requests come"
     if returns(exam) >= SEVERAL_PAUSES:
         return f"it has come back from {returns(exam)} pauses"
     return ""
 
 
-__all__ = ["comes_back", "is_asked", "returns", "waits_for_work"]
+__all__ = ["comes_back", "acts_as_service", "is_asked", "messages", "returns", "waits_for_work"]

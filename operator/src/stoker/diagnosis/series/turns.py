@@ -6,6 +6,7 @@ import numpy as np
 
 from stoker.diagnosis.series.examination import Device, Examination, once
 from stoker.diagnosis.series.idle_devices import HELD_MEMORY_PERCENT
+from stoker.diagnosis.series.requests import acts_as_service
 from stoker.diagnosis.series.stages import runs
 from stoker.telemetry.grid import BoolArray
 
@@ -51,7 +52,7 @@ def turns(exam: Examination) -> Turns | None:
     them is known, or where it is one and the same GPU that works.
     """
     facts = exam.facts
-    if facts.is_service or facts.gpus < 2 or not exam.whole_gpus or not exam.covered or not exam.any_busy.any():
+    if acts_as_service(exam) or facts.gpus < 2 or not exam.whole_gpus or not exam.covered or not exam.any_busy.any():
         return None
     at_once = int(np.percentile(exam.busy.sum(axis=0)[exam.any_busy], AT_ONCE_PERCENTILE))
     numbers = [_turns(exam, device) for device in exam.devices]

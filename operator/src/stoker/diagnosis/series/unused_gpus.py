@@ -6,6 +6,7 @@ import numpy as np
 
 from stoker.diagnosis.series.examination import ALLOCATED_MIB, Claim, Examination, once
 from stoker.diagnosis.series.idle_devices import TOUCHED_SECONDS
+from stoker.diagnosis.series.requests import acts_as_service
 from stoker.diagnosis.series.startup import CONTEXT_MIB
 from stoker.findings.finding import Recoverable
 from stoker.findings.vocabulary import Category, Confidence, JobType, Source
@@ -41,7 +42,7 @@ def never_used(exam: Examination) -> Unused | None:
     the devices, or a runtime's own start.
     """
     facts = exam.facts
-    if facts.is_service or facts.job_type is JobType.INTERACTIVE or facts.interactive_entry:
+    if acts_as_service(exam) or facts.job_type is JobType.INTERACTIVE or facts.interactive_entry:
         return None
     least = LEAST_RUNNING_SECONDS if exam.running else LEAST_LIFE_SECONDS
     if exam.life_seconds < least or not exam.covered:
