@@ -298,7 +298,7 @@ def test_a_fast_copy_of_libraries_looks_like_a_download_and_the_script_decides()
     }
     (alone,) = examine(raw).findings
     assert alone.category is Category.EXTERNAL_DATA_USAGE
-    assert alone.alternatives == (Category.LONG_LIBRARY_INSTALLATION,)
+    assert alone.alternatives == (Category.LONG_LIBRARY_INSTALLATION, Category.REMOTE_DATA_READ)
     (joined,) = examine(raw, "cp -r /mnt/share/site-packages /opt/libs\npython train.py").findings
     assert (joined.category, joined.confidence) == (Category.LONG_LIBRARY_INSTALLATION, Confidence.CERTAIN)
     assert {Source.SCRIPT, Source.METRICS} <= set(joined.sources)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stoker.diagnosis.contradiction import is_refuted
+from stoker.diagnosis.look_alikes import with_look_alikes
 from stoker.diagnosis.series.examination import Claim, Examination
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Confidence, Severity
@@ -34,7 +35,9 @@ def merge(exam: Examination, claimed: Iterable[Claimed], static_findings: Sequen
     for that category. What remains of the static findings follows; those that the series refute do not.
     """
     static_findings = [static for static in static_findings if not is_refuted(exam, static)]
-    joined = [(_join(entry, static_findings), entry.claim) for entry in claimed]
+    joined = [
+        (with_look_alikes(exam, _join(entry, static_findings), entry.claim.explains), entry.claim) for entry in claimed
+    ]
     joined.sort(
         key=lambda pair: (-CONFIDENCES.index(pair[0].confidence), -exam.idle_hours(pair[1].explains), pair[0].rule)
     )

@@ -19,8 +19,9 @@ network, and each job and each restart downloads the same bytes again.
   is that of the node.
 - The job is a serving or interactive job.
 
-Series do not show who sends. A copy of libraries from a share looks the same and is named as the alternative. The
-startup script decides, or a line about a download in the pod's log, where logs may be read.
+Series do not show who sends, and what. A copy of libraries from a share, or of a data set from a store, looks the same
+and is named as the alternative. The startup script decides, or a line about a download in the pod's log, where logs may
+be read.
 
 ## Change
 

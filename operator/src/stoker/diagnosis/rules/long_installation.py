@@ -22,7 +22,8 @@ The study's example copied such a folder for 16 minutes. Each restart repeats it
 - The job is a serving or interactive job.
 
 A line of an installer in the pod's log makes the finding certain, where logs may be read. A fast copy of libraries
-from a share looks like any other download: the startup script decides.
+from a share looks like any other download, and data that is unpacked or prepared by one process looks like packages:
+these causes are named as alternatives. The startup script decides.
 
 ## Change
 

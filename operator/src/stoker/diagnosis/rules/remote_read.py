@@ -25,6 +25,10 @@ Each batch waits for the network and the store. If the data does not fit into me
   the node, RDMA).
 - The job has worked for less than fifteen minutes, the GPUs are MIG slices or shared, or samples are missing.
 
+Series do not show who sends. A public site is named as the alternative (ExternalDataUsage). The finding is only
+possible if less than 15 MB/s come in, and nothing at all for a minute or more three times: a site that limits its
+clients does so, and a store in the same network hardly.
+
 ## Change
 
 Copy the data to a local disk before the training, or stream it with enough prefetching (WebDataset, tf.data, FFCV),
