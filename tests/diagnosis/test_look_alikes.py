@@ -51,13 +51,6 @@ def test_a_program_that_rests_beside_storage_of_the_node_may_wait_for_files() ->
     assert Category.REMOTE_DATA_READ not in without.alternatives + computing.alternatives
 
 
-def test_tasks_that_wait_for_a_mount_ask_what_for() -> None:
-    pod = {"cpu": "0.7x240", "netRx": "2000x240", "netTx": "2000x240", "ioPressure": "60x240"}
-    (finding,) = found(STEADY, pod, mountsStorage=True)
-    assert (finding.category, finding.confidence) == (Category.REMOTE_DATA_READ, Confidence.POSSIBLE)
-    assert finding.alternatives
-
-
 def test_what_is_copied_at_the_start_may_be_data_or_libraries_from_anywhere() -> None:
     gpu = {"util": "0x32 80x100", "memoryUsed": "3x32 20000x100", "memoryFree": "32497x32 12500x100"}
     copied = {"cpu": "0.4x32 3x100", "netRx": "5e7x32 0x100", "diskWrite": "5e7x32 0x100"}

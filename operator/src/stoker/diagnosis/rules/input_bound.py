@@ -2,11 +2,10 @@
 
 ## What it flags
 
-The rule flags training at 50 % or less of each GPU, in a job with low utilization over its life, in one of four
+The rule flags training at 50 % or less of each GPU, in a job with low utilization over its life, in one of three
 cases:
 
 - The series fit several causes.
-- Tasks of a pod wait for their disks or mounts, and no counter shows what for: files that the node reads.
 - The series fit no cause. What remains is the program's own thread, which prepares batches itself, copies them piece
   by piece or launches many small kernels.
 - The GPUs' work drops for a tenth of the time, and nothing that is sampled happens meanwhile.

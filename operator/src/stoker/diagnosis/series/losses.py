@@ -1,20 +1,17 @@
 """The GPU time that one cause inside training takes, from the drops and from the level of the job."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from stoker.diagnosis.series.effort import working
 from stoker.diagnosis.series.examination import Claim, Examination
-from stoker.diagnosis.series.input_wait import LOW_PERCENT, InputWait, input_wait
+from stoker.diagnosis.series.input_wait import InputWait, input_wait
 from stoker.diagnosis.series.interruption import Interruption, interruption
-from stoker.diagnosis.series.unseen_traffic import waits_for_io
 from stoker.findings.finding import Recoverable, WeighedCause
 from stoker.findings.vocabulary import Category, Confidence, Source
 from stoker.findings.wording import gpu_hours, interval, percent
 from stoker.telemetry.grid import BoolArray
 
-CANDIDATES = 2
-"""Causes beside a store that are named where none is likely: an open question has two answers at least."""
 OVERDUE_PERIODS = 2.0
 """So long after the last drop they are still taken to go on."""
 SURENESS = (Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE)
@@ -69,25 +66,12 @@ def undecided(exam: Examination) -> Loss | None:
     """What is taken by causes that the series leave open; None where they name them, or nothing speaks for any."""
     drops, level = interruption(exam), input_wait(exam)
     named = drops.category if drops is not None else None
+    open_ = level is not None and level.category is None and level.alternatives and named not in level.alternatives
     return combined(
         exam,
         drops if drops is not None and named is None and exam.is_low else None,
-        None if level is None else _left_open(exam, level, named),
+        level if open_ else None,
     )
-
-
-def _left_open(exam: Examination, level: InputWait, named: Category | None) -> InputWait | None:
-    """A level whose cause is open, with its candidates; None where it is named, at the level or by the drops, or where
-    nothing speaks for any. Tasks that wait for their disks or mounts speak for a store that the node reads.
-    """
-    if level.category is not None or named in level.alternatives:
-        return None
-    if level.alternatives:
-        return level
-    if named is not None or level.level > LOW_PERCENT or not exam.is_low or not waits_for_io(exam, level.mask):
-        return None
-    likeliest = (one.category for one in level.weighed[:CANDIDATES])
-    return replace(level, alternatives=tuple(dict.fromkeys((Category.REMOTE_DATA_READ, *likeliest))))
 
 
 def stalled_hours(exam: Examination, drops: Interruption) -> float:
