@@ -18,7 +18,6 @@ from stoker.diagnosis.series.mechanisms import DROPS, Quantity, confidence, deci
 from stoker.diagnosis.series.percentiles import percentile
 from stoker.diagnosis.series.traffic import (
     Flow,
-    Usual,
     both_ways,
     exchanged,
     flows,
@@ -348,21 +347,20 @@ def _from_gpu(exam: Examination, found: Drops, pod: str | None = None, number: i
     samples. They leave in it or in the steps that it shares; what goes there as it does between the drops is none.
     """
     near = _near(found.low) & exam.training
-    speed = returned(exam, near, pod, over=_usual(exam, found))
+    speed = returned(exam, near, pod, usual_in=_between(exam, found))
     return None if speed is None else speed * float(near.sum()) * exam.step / max(number or found.count, 1)
 
 
-def _usual(exam: Examination, found: Drops) -> Usual:
-    """What the GPUs send by themselves: in a drop as much less as they work less."""
+def _between(exam: Examination, found: Drops) -> BoolArray:
+    """The steps between the drops that share in none; where there is none, all between them."""
     between = exam.training & ~_near(found.low)
-    pace = np.clip(np.nan_to_num(progress(exam) / found.level, nan=1.0), 0.0, 1.0)
-    return Usual(between=between if between.any() else exam.training & ~found.low, pace=pace)
+    return between if between.any() else exam.training & ~found.low
 
 
 def _would_show(exam: Examination, found: Drops, burst: Burst) -> bool:
     """What is written would stand out in the GPUs' own traffic to the host, had it just come from there."""
     near = _near(found.low) & exam.training
-    own = usually_sent(exam, near, burst.pod, _usual(exam, found)) * float(near.sum()) * exam.step
+    own = usually_sent(exam, near, burst.pod, _between(exam, found)) * float(near.sum()) * exam.step
     return burst.fit.amount * burst.fit.rising >= own
 
 

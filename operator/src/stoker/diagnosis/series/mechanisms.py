@@ -377,7 +377,8 @@ LEVEL: tuple[Mechanism, ...] = (
         name="the training process makes its batches itself",
         expects=(
             expect(Q.COPY_SPEED, high=0.4e9, factor=1.8, chance=0.75),
-            expect(Q.CORES, low=0.6, high=1.3, factor=1.3, chance=0.55),
+            # One thread that is never blocked.
+            expect(Q.CORES, low=0.9, high=1.3, factor=1.2, chance=0.45),
             UNLOADED,
             expect(Q.MEMORY, low=0.5, factor=1.15, chance=0.75),
             NOTHING_IN,
@@ -417,13 +418,17 @@ LEVEL: tuple[Mechanism, ...] = (
         expects=(
             # Tasks wait for storage, and the pod's own disks are at rest: NFS, CephFS and the like.
             expect(Q.IO_PRESSURE, low=0.3, factor=1.4, chance=0.05),
+            # A thread that is blocked takes no core, one that copies or computes takes a whole one.
+            expect(Q.CORES, high=0.85, factor=1.4, chance=0.4),
             expect(Q.READ, high=2e6, factor=3.0, chance=0.6),
             expect(Q.WRITTEN, high=1e6, factor=3.0, chance=0.8),
+            expect(Q.PAUSING, low=0.25, factor=1.5, chance=0.5),
+            expect(Q.PACE_VARIATION, low=0.05, high=0.6, factor=1.4, chance=0.55),
             NOTHING_IN,
-            expect(Q.CORES, high=3.0, factor=1.4, chance=0.65),
             UNLOADED,
         ),
-        prior=0.5,
+        prior=0.4,
+        telling=2,
     ),
     Mechanism(
         category=Category.REMOTE_DATA_READ,
@@ -474,7 +479,7 @@ LEVEL: tuple[Mechanism, ...] = (
         name="checkpoints more frequent than the samples",
         expects=(
             expect(Q.WRITTEN, low=8e6, factor=1.5, chance=0.05),
-            expect(Q.WRITTEN_FROM_GPUS, low=0.3, high=3.0, factor=1.5, chance=0.1),
+            expect(Q.WRITTEN_FROM_GPUS, low=0.3, high=3.0, factor=1.25, chance=0.1),
         ),
         prior=0.5,
     ),
@@ -483,8 +488,8 @@ LEVEL: tuple[Mechanism, ...] = (
         name="uploads more frequent than the samples",
         expects=(
             expect(Q.WRITTEN, low=0.3e6, high=30e6, factor=2.0, chance=0.15),
-            sign(Q.WRITTEN_FOLLOWS, often=0.7, chance=0.12),
-            expect(Q.WRITTEN_FROM_GPUS, high=0.3, factor=1.5, chance=0.8),
+            sign(Q.WRITTEN_FOLLOWS, often=0.5, chance=0.12),
+            expect(Q.WRITTEN_FROM_GPUS, high=0.25, factor=1.25, chance=0.5),
         ),
         prior=0.5,
     ),
@@ -495,7 +500,7 @@ NOTHING_WRITTEN = sign(Q.WRITES, often=0.05, chance=0.4)
 """Saves and uploads are frequent among drops."""
 STILL = expect(Q.LEFT, high=0.1, factor=1.4, chance=0.6)
 """No step is computed meanwhile."""
-NOTHING_RECEIVED = sign(Q.RECEIVES, often=0.05, chance=0.25)
+NOTHING_RECEIVED = sign(Q.RECEIVES, often=0.03, chance=0.25)
 """So are reads."""
 
 DROPS: tuple[Mechanism, ...] = (
@@ -573,13 +578,14 @@ DROPS: tuple[Mechanism, ...] = (
     Mechanism(
         category=Category.REMOTE_DATA_READ,
         name="data is fetched",
-        expects=(sign(Q.RECEIVES, often=0.9, chance=0.1),),
+        expects=(sign(Q.RECEIVES, often=0.9, chance=0.08), STILL),
     ),
     Mechanism(
         category=Category.DATA_PREPROCESSING,
         name="data is made",
         expects=(
             sign(Q.PROCESSES, often=0.9, chance=0.15),
+            STILL,
             NOTHING_WRITTEN,
             NOTHING_RECEIVED,
         ),

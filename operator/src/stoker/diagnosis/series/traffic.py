@@ -4,8 +4,7 @@ Ranks that exchange gradients receive as much as they send. What a pod receives 
 elsewhere; so it is with a GPU that shares its host link with its peers.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -58,61 +57,62 @@ def copied(device: Device) -> FloatArray | None:
     return there if there is None or back is None else np.maximum(there - back, 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usual:
-    """What a GPU's training sends to the host by itself: nearly all of what it sends in the steps of `between`, and
-    less in the steps in which it works less. pace: its work in each step, as a share of its level, 0..1.
-    """
-
-    between: BoolArray
-    pace: FloatArray
-
-    def height(self, row: FloatArray) -> FloatArray:
-        """In each step, in the row's unit."""
-        known = row[self.between & np.isfinite(row)]
-        return self.pace * (percentile(known, USUAL_PERCENTILE) if len(known) else 0.0)
-
-
-def returned(exam: Examination, mask: BoolArray, pod: str | None = None, *, over: Usual | None = None) -> float | None:
+def returned(
+    exam: Examination, mask: BoolArray, pod: str | None = None, *, usual_in: BoolArray | None = None
+) -> float | None:
     """Mean bytes a second within the mask that the GPUs of a pod (of all by default) send to the host, together; None
-    where any of them has no samples. `over`: only what exceeds what a GPU usually sends.
-    """
-    ways = _to_host(exam, pod)
-    return max((_over(rows, mask, over) for rows in ways), default=None)
+    where any of them has no samples. `usual_in`: steps that show what a GPU usually sends; only what exceeds that
+    counts.
 
-
-def usually_sent(exam: Examination, mask: BoolArray, pod: str, usual: Usual) -> float:
-    """Mean bytes a second within the mask that the GPUs of a pod usually send to the host, whatever for."""
-    rows = [device.signal(GpuSignal.PCIE_TX) for device in exam.devices if device.pod.name == pod]
-    return sum(float(usual.height(row)[mask].mean()) for row in rows if row is not None)
-
-
-def _to_host(exam: Examination, pod: str | None) -> list[FloatArray]:
-    """What the GPUs of a pod, or all, send to the host, one row a GPU. Of several GPUs only what they do not exchange
-    with one another counts, seen in two ways: what one sends more than its peers do, or what each sends more than it
-    receives. Empty where any of them has no samples.
+    Of several GPUs only what they do not exchange with one another counts, seen in two ways: what one sends more than
+    its peers do, or what each sends more than it receives.
     """
     devices = [device for device in exam.devices if pod in (None, device.pod.name)]
     rows = np.array([values for device in devices if (values := device.signal(GpuSignal.PCIE_TX)) is not None])
     if not len(rows) or len(rows) < len(devices):
-        return []
+        return None
     if len(exam.devices) == 1:
-        return [rows]
+        return _over(devices, rows, mask, usual_in)
     copied_in = [device.signal(GpuSignal.PCIE_RX) for device in devices]
-    back = np.array([np.zeros(rows.shape[1]) if values is None else values for values in copied_in])
+    back = np.array([np.zeros(len(mask)) if values is None else values for values in copied_in])
     alone = np.maximum(rows - np.median(rows, axis=0), 0.0) if len(rows) > 2 else np.zeros(rows.shape)
-    return [alone, np.maximum(rows - back, 0.0)]
+    ways = (alone, np.maximum(rows - back, 0.0))
+    return max(_over(devices, one, mask, usual_in) for one in ways)
 
 
-def _over(rows: FloatArray, mask: BoolArray, over: Usual | None) -> float:
-    """The sum of the rows' means within the mask, over what is usual to them."""
+def usually_sent(exam: Examination, mask: BoolArray, pod: str, usual_in: BoolArray) -> float:
+    """Mean bytes a second within the mask that the GPUs of a pod usually send to the host, whatever for, as they do in
+    the steps of `usual_in`; 0 without samples.
+    """
+    return sum(
+        float(_usual(device, row, usual_in)[mask].mean())
+        for device in exam.devices
+        if device.pod.name == pod and (row := device.signal(GpuSignal.PCIE_TX)) is not None
+    )
+
+
+def _over(devices: Sequence[Device], rows: FloatArray, mask: BoolArray, usual_in: BoolArray | None) -> float:
+    """The sum of the devices' means within the mask, over what is usual to them."""
     total = 0.0
-    for row in rows:
+    for device, row in zip(devices, rows, strict=True):
         known = mask & np.isfinite(row)
         if known.any():
-            usual = 0.0 if over is None else over.height(row)[known]
+            usual = 0.0 if usual_in is None else _usual(device, row, usual_in)[known]
             total += float(np.maximum(row[known] - usual, 0.0).mean())
     return total
+
+
+def _usual(device: Device, row: FloatArray, usual_in: BoolArray) -> FloatArray:
+    """What a GPU's program sends by itself in each step: nearly all of what it sends in the steps of `usual_in`, and
+    as much less as it works less.
+    """
+    known = row[usual_in & np.isfinite(row)]
+    work = device.use[usual_in & np.isfinite(device.use)]
+    if not len(known):
+        return np.zeros(len(row))
+    level = float(np.median(work)) if len(work) else 0.0
+    pace = np.clip(np.nan_to_num(device.use / level, nan=1.0), 0.0, 1.0) if level > 0 else np.ones(len(row))
+    return pace * percentile(known, USUAL_PERCENTILE)
 
 
 def both_ways(exam: Examination) -> list[FloatArray]:
