@@ -189,8 +189,6 @@ def _excluded(exam: Examination, level: float, peak_memory: float | None) -> fro
     found: set[Category] = set()
     if exam.facts.gpus < 2:
         found.add(Category.DATA_EXCHANGE)
-    if exam.facts.framework in (Framework.TENSORFLOW, Framework.JAX):  # they overlap these copies themselves
-        found.add(Category.INEFFICIENT_HOST_GPU_TRANSFER)
     known = None if _reserved(exam, peak_memory) else peak_memory
     low = level <= LOW_PERCENT and exam.is_low
     if not low or known is None or known <= FULL_MEMORY_PERCENT:
