@@ -22,7 +22,7 @@ from functools import partial
 from multiprocessing import Pool
 from typing import Any
 
-from benchmarks.diagnosis.score import NONE, RECLAIM, STUDY, UNDECIDED, Score, Verdict, score, verdict
+from benchmarks.diagnosis.score import NONE, RECLAIM, STUDY, UNDECIDED, Possible, Score, Spread, Verdict, score, verdict
 from benchmarks.diagnosis.worlds import WORLDS
 from simulator import CASES, Tier, record, simulate
 from stoker.diagnosis.job import diagnose
@@ -121,6 +121,14 @@ def text(tier: Tier, verdicts: Sequence[Verdict], found: Score) -> Iterator[str]
             f"{_percent(found.ambiguous_named)}; "
             f"a cause found that is not acceptable: {_percent(found.ambiguous_wrong)}"
         )
+    ways = (f"{way.value} {_percent(reading.macro_f1)}" for way, reading in found.readings.items())
+    yield f"macro-F1, the study's fifteen, with possible findings counted as: {', '.join(ways)}"
+    yield ""
+    yield "recall by mechanism          worst  middle   best  mechanisms"
+    for category, spread in found.by_mechanism.items():
+        values = f"{_percent(spread.worst):>5}  {_percent(spread.middle):>6}  {_percent(spread.best):>5}"
+        yield f"{category.value:<28} {values}  {spread.mechanisms:>10}"
+    yield ""
     yield f"diagnosing took {found.seconds:.1f} s of CPU, {found.seconds / found.jobs * 1000:.0f} ms a job"
     yield ""
     if not verdicts:
@@ -162,6 +170,9 @@ def markdown(scores: Mapping[Tier, Score]) -> Iterator[str]:
         yield row("ambiguous jobs", lambda one: str(one.ambiguous))
         yield row("of these, the true cause among findings and alternatives", lambda one: _percent(one.ambiguous_named))
         yield row("of these, a cause found that is not acceptable", lambda one: _percent(one.ambiguous_wrong))
+    for way in Possible:
+        yield row(f"macro-F1 of the fifteen, possible findings as: {way.value}", partial(_macro_read_as, way))
+        yield row(f"healthy jobs with a finding, possible ones as: {way.value}", partial(_healthy_read_as, way))
     yield row("ms of CPU a diagnosis", lambda one: f"{one.seconds / one.jobs * 1000:.0f}")
     yield ""
     yield "Precision / recall in percent:"
@@ -172,6 +183,28 @@ def markdown(scores: Mapping[Tier, Score]) -> Iterator[str]:
         if any(measure.hits + measure.missed + measure.wrong for measure in measures):
             values = " | ".join(f"{_percent(m.precision)} / {_percent(m.recall)}" for m in measures)
             yield f"| {category.value} | {values} |"
+    yield ""
+    yield "Recall of the worst / the middle / the best mechanism, in percent:"
+    yield ""
+    yield "| category (mechanisms) " + head
+    for category in Category:
+        spreads = [one.by_mechanism.get(category) for one in scores.values()]
+        if (some := next(filter(None, spreads), None)) is not None:
+            yield f"| {category.value} ({some.mechanisms}) | {' | '.join(map(_spread_text, spreads))} |"
+
+
+def _macro_read_as(way: Possible, found: Score) -> str:
+    return _percent(found.readings[way].macro_f1)
+
+
+def _healthy_read_as(way: Possible, found: Score) -> str:
+    return f"{found.readings[way].healthy_found} of {found.healthy}"
+
+
+def _spread_text(spread: Spread | None) -> str:
+    if spread is None:
+        return "-"
+    return f"{_percent(spread.worst)} / {_percent(spread.middle)} / {_percent(spread.best)}"
 
 
 def _answer_text(one: Verdict) -> str:
@@ -209,6 +242,11 @@ def as_json(tier: Tier, chosen: range, found: Score, verdicts: Sequence[Verdict]
         "undecided": found.undecided,
         "trueAmongCandidates": found.true_among_candidates,
         "ambiguous": {"jobs": found.ambiguous, "named": found.ambiguous_named, "wrong": found.ambiguous_wrong},
+        "possible": {
+            way.value: {"macroF1": reading.macro_f1, "healthyFound": reading.healthy_found}
+            for way, reading in found.readings.items()
+        },
+        "recallByMechanism": {category.value: asdict(spread) for category, spread in found.by_mechanism.items()},
         "secondsPerJob": found.seconds / found.jobs,
         "categories": {
             category.value: asdict(measure) | {"f1": measure.f1, "study": category in STUDY}

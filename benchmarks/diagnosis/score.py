@@ -1,8 +1,10 @@
 """What a set of verdicts is worth: confusion, F1, findings on healthy jobs, precision where a mistake costs a job."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import median
 
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence
@@ -15,11 +17,25 @@ RECLAIM = (Category.UNRELEASED_JOB, Category.INTERACTIVE_JOB)
 NONE, UNDECIDED = "none", "undecided"
 
 
+class Possible(StrEnum):
+    """A way in which findings that are merely possible count, beside those that are at least likely."""
+
+    FOUND = "found"
+    """Like the others: by their category, whatever their alternatives."""
+    LEFT_OUT = "left out"
+    """Not at all: what is read by somebody who looks at likely findings only."""
+    CANDIDATES = "candidates"
+    """By the true cause if it is their category or one of their alternatives, else by their category: what is read by
+    somebody who looks into each of them.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What was said of a job whose causes are known.
 
     found: the categories of its findings, the most idle GPU-hours first. sure: those that are at least likely.
+    possible: of each other finding its category, and its alternatives after it.
     undecided: something was seen that fits several causes, with its candidates. named: every category of a finding or
     of its alternatives. acceptable: of an ambiguous job all causes that its metrics fit, the true one among them.
     """
@@ -29,6 +45,7 @@ class Verdict:
     truth: frozenset[Category]
     found: tuple[Category, ...]
     sure: frozenset[Category] = frozenset()
+    possible: tuple[tuple[Category, ...], ...] = ()
     undecided: bool = False
     candidates: frozenset[Category] = frozenset()
     named: frozenset[Category] = frozenset()
@@ -63,12 +80,24 @@ def verdict(
         truth=truth,
         found=tuple(dict.fromkeys(one.category for one in decided)),
         sure=frozenset(one.category for one in decided if one.confidence is not Confidence.POSSIBLE),
+        possible=tuple((one.category, *one.alternatives) for one in findings if one.confidence is Confidence.POSSIBLE),
         undecided=bool(questions),
         candidates=frozenset(c for one in questions for c in (one.category, *one.alternatives)),
         named=frozenset(c for one in findings for c in (one.category, *one.alternatives)),
         acceptable=acceptable,
         seconds=seconds,
     )
+
+
+def read_as(one: Verdict, way: Possible) -> Verdict:
+    """The verdict with its possible findings counted in that way."""
+    said = list(one.sure)
+    for candidates in one.possible:
+        if way is Possible.FOUND:
+            said.append(candidates[0])
+        elif way is Possible.CANDIDATES:
+            said.append(next((category for category in candidates if category in one.truth), candidates[0]))
+    return replace(one, found=tuple(dict.fromkeys(said)))
 
 
 def open_question(finding: Finding) -> bool:
@@ -98,6 +127,28 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What follows if possible findings count in one way. macro_f1: over those of the study's fifteen that occur.
+    healthy_found: jobs without a cause that have a finding then.
+    """
+
+    macro_f1: float | None
+    healthy_found: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The recall of a cause in each of the mechanisms that have it: how many these are, and the recall of the worst, of
+    the one in the middle and of the best.
+    """
+
+    mechanisms: int
+    worst: float
+    middle: float
+    best: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """Of a tier's verdicts. Shares are 0..1; None where there was nothing to count.
 
@@ -109,6 +160,7 @@ class Score:
     ambiguous: jobs with a label of several acceptable causes, which count here and in reclaim_precision alone;
     ambiguous_named: share of them with the true cause among findings and alternatives; ambiguous_wrong: share of them
     with a cause found that is not acceptable.
+    readings: the same jobs with possible findings counted in each way. by_mechanism: of each cause that occurs.
     """
 
     jobs: int
@@ -128,6 +180,8 @@ class Score:
     ambiguous: int
     ambiguous_named: float | None
     ambiguous_wrong: float | None
+    readings: dict[Possible, Reading]
+    by_mechanism: dict[Category, Spread]
     seconds: float
 
 
@@ -160,8 +214,29 @@ def score(verdicts: Iterable[Verdict]) -> Score:
         ambiguous=len(ambiguous),
         ambiguous_named=_ratio(sum(bool(one.truth & one.named) for one in ambiguous), len(ambiguous)),
         ambiguous_wrong=_ratio(sum(not one.acceptable.issuperset(one.found) for one in ambiguous), len(ambiguous)),
+        readings={way: _reading([read_as(one, way) for one in every]) for way in Possible},
+        by_mechanism={category: spread for category in Category if (spread := _spread(category, every)) is not None},
         seconds=sum(one.seconds for one in judged),
     )
+
+
+def _reading(verdicts: Sequence[Verdict]) -> Reading:
+    measures = {category: _measure(category, verdicts) for category in STUDY}
+    return Reading(
+        macro_f1=_macro(measures, STUDY, verdicts),
+        healthy_found=sum(bool(one.found) for one in verdicts if not one.truth),
+    )
+
+
+def _spread(category: Category, verdicts: Sequence[Verdict]) -> Spread | None:
+    cases: dict[str, list[bool]] = defaultdict(list)
+    for one in verdicts:
+        if category in one.truth:
+            cases[one.case].append(category in one.found)
+    recalls = [sum(found) / len(found) for found in cases.values()]
+    if not recalls:
+        return None
+    return Spread(mechanisms=len(recalls), worst=min(recalls), middle=median(recalls), best=max(recalls))
 
 
 def _measure(category: Category, verdicts: Sequence[Verdict]) -> Measure:

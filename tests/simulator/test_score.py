@@ -1,9 +1,11 @@
 """The benchmark's metrics, on verdicts counted by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.diagnosis.__main__ import judge
-from benchmarks.diagnosis.score import Verdict, score, verdict
+from benchmarks.diagnosis.score import Possible, Verdict, score, verdict
 from benchmarks.diagnosis.worlds import WORLDS
 from simulator import Tier
 from stoker.findings.finding import Finding
@@ -105,3 +107,54 @@ def test_a_job_is_simulated_recorded_and_judged() -> None:
 
     assert least.truth == most.truth == {SLEEP}
     assert min(least.seconds, most.seconds) > 0
+
+
+def finding_of(category: Category, confidence: Confidence, *others: Category) -> Finding:
+    return Finding(
+        rule="any",
+        category=category,
+        severity=Severity.WARNING,
+        confidence=confidence,
+        detail="",
+        evidence="",
+        fix="",
+        docs="",
+        sources=(Source.METRICS,),
+        alternatives=others,
+    )
+
+
+LIKELY, POSSIBLE = Confidence.LIKELY, Confidence.POSSIBLE
+
+
+@pytest.mark.parametrize(
+    "finding, hits",
+    [
+        (finding_of(SAVE, LIKELY), (1, 1, 1)),
+        (finding_of(SAVE, POSSIBLE), (1, 0, 1)),
+        (finding_of(BATCH, POSSIBLE, SAVE), (0, 0, 1)),
+        (finding_of(BATCH, POSSIBLE), (0, 0, 0)),
+    ],
+)
+def test_a_possible_finding_counts_in_three_ways(finding: Finding, hits: tuple[int, int, int]) -> None:
+    found = score([verdict("any", 0, frozenset({SAVE}), [finding], 0.0)])
+
+    assert tuple((found.readings[way].macro_f1 or 0) for way in Possible) == hits
+
+
+def test_on_a_healthy_job_a_possible_finding_is_one_to_all_who_read_it() -> None:
+    found = score([verdict("any", 0, frozenset(), [finding_of(SAVE, POSSIBLE, BATCH)], 0.0)])
+
+    assert [found.readings[way].healthy_found for way in Possible] == [1, 0, 1]
+
+
+def test_recall_is_told_by_the_worst_the_middle_and_the_best_mechanism() -> None:
+    recalls = {"few": [1, 0, 0, 0], "half": [1, 1, 0, 0], "all": [1, 1, 1, 1]}
+    verdicts = [
+        replace(verdict_of({SAVE}, *([SAVE] if hit else [])), case=case)
+        for case, hits in recalls.items()
+        for hit in hits
+    ]
+    spread = score(verdicts).by_mechanism[SAVE]
+
+    assert (spread.mechanisms, spread.worst, spread.middle, spread.best) == (3, 0.25, 0.5, 1.0)
