@@ -28,7 +28,7 @@ from stoker.admission.sessions import Sessions
 from stoker.api import dljob, policy
 from stoker.api.names import GROUP
 from stoker.catalogue import all_rules
-from stoker.cluster.process import until_one_ends, watch_only, watches
+from stoker.cluster.process import until_one_ends, watch_only, watches, watching
 from stoker.cluster.view import ClusterView
 from stoker.policy.checks import ClusterSettings
 
@@ -114,7 +114,7 @@ async def _watch(view: ClusterView, server: AdmissionServer, settings: Admission
     """
     await view.listed.wait()
     registry = watches({POLICIES: view.policies.watched, NAMESPACES: view.namespaces.watched})
-    await kopf.operator(registry=registry, settings=kopf_settings(settings, server), clusterwide=True, standalone=True)
+    await watching(registry, kopf_settings(settings, server))
 
 
 def kopf_settings(settings: AdmissionSettings, server: AdmissionServer) -> kopf.OperatorSettings:

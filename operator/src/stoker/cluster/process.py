@@ -58,6 +58,16 @@ def _watch(registry: kopf.OperatorRegistry, resource: Resource, handler: WatchHa
         handler(event["type"], dict(event["object"]))
 
 
+async def watching(registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings) -> None:
+    """Run kopf's watches in the whole cluster until SIGTERM or SIGINT.
+
+    kopf wants to know who it is, for a peering that is off here. Without an identity it asks for the user's name, which
+    a user of a container may not have.
+    """
+    identity: Any = "stoker"  # kopf does not export the type
+    await kopf.operator(registry=registry, settings=settings, identity=identity, clusterwide=True, standalone=True)
+
+
 def watch_only(*, exit_timeout: float) -> kopf.OperatorSettings:
     """Settings with which kopf only watches: it does no peering and writes no events, finalizers, annotations or
     webhook configuration.

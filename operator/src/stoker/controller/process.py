@@ -13,8 +13,6 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import kopf
-
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.http.health import HealthServer
 from stoker.adapters.http.metrics_server import MetricsServer, MetricsSettings
@@ -25,7 +23,7 @@ from stoker.adapters.notifications import Mail
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.adapters.workers import Workers
-from stoker.cluster.process import until_one_ends
+from stoker.cluster.process import until_one_ends, watching
 from stoker.cluster.watch import SilentWatchError, kopf_settings, watch_registry
 from stoker.controller.assembly import Ports, Timing, assemble
 from stoker.controller.leader_election import LeaderElector, LeaderOnlyApi, LeadershipLostError
@@ -128,12 +126,8 @@ async def serve(settings: ControllerSettings) -> None:
                 if settings.leader_elect:
                     group.create_task(_hold(elector))
 
-        watch = kopf.operator(
-            registry=watch_registry(controller.cache, controller.queue),
-            settings=kopf_settings(exit_timeout=settings.exit_timeout),
-            clusterwide=True,
-            standalone=True,
-        )
+        registry = watch_registry(controller.cache, controller.queue)
+        watch = watching(registry, kopf_settings(exit_timeout=settings.exit_timeout))
         try:
             await until_one_ends(watch, resync.run(interval=RESYNC, retry=RETRY), lead())
         finally:
