@@ -39,7 +39,7 @@ cluster-down: $(STAMP) ## Stop what `make cluster` or `make demo KEEP=1` left up
 ##@ Test
 
 .PHONY: test
-test: binaries packages ## Run the unit tests, then the end-to-end tests (ARGS=... goes to pytest)
+test: packages binaries ## Run the unit tests, then the end-to-end tests (ARGS=... goes to pytest)
 	failed=0; \
 	$(PYTEST) $(SHARED) -m "not long" tests $(ARGS) || failed=$$?; \
 	$(PYTEST) $(CLUSTERED) -m "not long" e2e $(ARGS) || failed=$$?; \
@@ -50,7 +50,7 @@ test-unit: $(STAMP) packages ## Run the unit tests only, without a cluster (WORK
 	$(PYTEST) $(SHARED) -m "not long" tests $(ARGS)
 
 .PHONY: test-e2e
-test-e2e: binaries ## Run the end-to-end tests only
+test-e2e: packages binaries ## Run the end-to-end tests only
 	$(PYTEST) $(CLUSTERED) -m "not long" e2e $(ARGS)
 
 .PHONY: test-long
@@ -66,11 +66,11 @@ build/atheris/.stamp: $(STAMP) requirements/fuzz.txt
 	@touch $@
 
 .PHONY: binaries
-binaries: $(STAMP) ## Find, download or build the control plane's programs (once per machine)
+binaries: $(STAMP) ## Find, download or build the clusters' programs (once per machine)
 	@$(BIN)/python -m e2e binaries
 
 .PHONY: packages
-packages: ## Find what the tests take from the system (Chromium, libfaketime), or install Debian's as root
+packages: ## Find what the tests take from the system (Chromium, libfaketime, runc), or install Debian's as root
 	@hack/packages.sh
 
 ##@ Image

@@ -21,10 +21,13 @@ def _say(line: str) -> None:
 @main.command()
 @click.argument("names", nargs=-1)
 def binaries(names: tuple[str, ...]) -> None:
-    """Find, download or build the control plane's programs (all that the local provider needs, or NAMES)."""
-    from e2e.cluster.binaries import LOCAL, resolve_all
+    """Find, download or build the clusters' programs (NAMES, or all that the providers need that can run here)."""
+    from e2e.cluster.binaries import LOCAL, NODE, resolve_all
+    from e2e.node.machine import obstacle
 
-    for name, path in resolve_all(names or LOCAL, _say).items():
+    if not names and (reason := obstacle()):
+        _say(f"without the programs of the provider `node`: {reason}")
+    for name, path in resolve_all(names or (LOCAL if obstacle() else (*LOCAL, *NODE)), _say).items():
         click.echo(f"{name:24}{path}")
 
 

