@@ -26,7 +26,11 @@ class LocalCluster(SupervisedCluster):
     There is no network between pods and no DNS: a webhook's Service becomes an ExternalName for localhost.
     """
 
-    needs = binaries.LOCAL
+    needs: tuple[str, ...] = binaries.LOCAL
+    api_server_names: tuple[str, ...] = (
+        *("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
+        "10.96.0.1",  # the Service kubernetes
+    )
 
     def _start_control_plane(self) -> None:
         etcd = self._start_etcd()
@@ -110,11 +114,10 @@ class LocalCluster(SupervisedCluster):
         private, public = service_account_keys()
         write_private(self._pki / "sa.key", private)
         write_private(self._pki / "sa.pub", public)
-        names = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
-        certificate, key = self._authority.issue_server(names)
+        certificate, key = self._authority.issue_server(self.api_server_names)
         write_private(self._pki / "apiserver.crt", certificate)
         write_private(self._pki / "apiserver.key", key)
-        port = self.reserve_port()
+        self._api_port = port = self.reserve_port()
         server = f"https://127.0.0.1:{port}"
         shown = self._webhook_identity()
         self._write_kubeconfig("admin", server, "e2e-admin", "system:masters")
@@ -142,11 +145,16 @@ class LocalCluster(SupervisedCluster):
                 # a simulated node's name leads nowhere; its address is where kwok serves logs
                 "--kubelet-preferred-address-types=InternalIP",
                 "--profiling=false",
+                *self._api_server_options(),
             ],
             ready=lambda: self.api("GET", "/readyz") == "ok",
             timeout=60,
         )
         return server
+
+    def _api_server_options(self) -> list[str]:
+        """What a provider that builds on this one has the API server do besides."""
+        return []
 
     def _webhook_identity(self) -> Path:
         """What the API server shows to webhooks that ask for a client's certificate, as its option wants it."""

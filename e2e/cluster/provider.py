@@ -3,8 +3,8 @@
 A test is written against `Cluster` and runs on every provider:
 
 * `local`: etcd, kube-apiserver, kube-controller-manager and kube-scheduler as processes on loopback, kwok for nodes;
-* `kind`: Docker, for where images can be pulled;
-* a provider with a real kubelet joins the local control plane by overriding `Cluster.start` and `expose_webhook`.
+* `node`: the local control plane and, beside kwok's nodes, a real one whose pods run, without images from a registry;
+* `kind`: Docker, for where images can be pulled.
 
 Pods on the simulated nodes are driven by annotations on the pod (through a DLJob: on `podTemplate.metadata`):
 
@@ -34,7 +34,7 @@ from typing import Any, Self
 
 from e2e.cluster.api import ApiClient
 
-PROVIDERS = ("local", "kind")
+PROVIDERS = ("local", "node", "kind")
 H100 = "NVIDIA-H100-80GB-HBM3"
 
 
@@ -362,6 +362,10 @@ def create(
         from e2e.cluster.local import LocalCluster
 
         return LocalCluster(name, folder=folder, keep=keep, report=report)
+    if provider == "node":
+        from e2e.cluster.node import NodeCluster
+
+        return NodeCluster(name, folder=folder, keep=keep, report=report)
     if provider == "kind":
         from e2e.cluster.kind import KindCluster
 
