@@ -1,6 +1,7 @@
 """`stoker replay`: its options, its errors, and what it prints of a replay."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -105,6 +106,21 @@ async def test_the_terminal_names_each_regret_and_what_was_left_alone() -> None:
 async def test_nothing_to_reclaim_is_said_so() -> None:
     shown = text.render(await stated(stories=STORIES[2:3]), Terminal())
     assert "Nothing would have been reclaimed" in shown
+
+
+async def test_the_page_proposes_an_idle_after_for_each_type_and_owner() -> None:
+    often = [Story(name=f"left-{n}", utilization=rests((10, 24)), end=20, owner="mina") for n in range(20)]
+    asked = Story(name="asked", utilization=rests((4, 6), (10, 15)), owner="jonas", job_type="Serving")
+    shown = page.render(await stated(stories=[*often, asked]), at(24))
+    rows = {match[1]: match[0] for match in re.finditer(r"<tr><th scope=.row.>\w+<small>(\w+)</small>.*?</tr>", shown)}
+    assert re.findall(r">([^<>]+)</td>", rows["mina"]) == ["20", *["0 of 20"] * 5, "-", "-", "30m"]
+    assert re.findall(r">([^<>]+)</td>", rows["jonas"]) == ["1", *["2 of 2"] * 3, "1 of 1", *["-"] * 3, "not known"]
+    assert '<th scope="col" class="n">30m or more</th>' in shown
+
+
+async def test_without_rests_the_page_has_no_table_of_them() -> None:
+    shown = page.render(await stated(stories=[Story(name="busy", utilization=rests())]), at(24))
+    assert "ended in work" not in shown
 
 
 async def test_hostile_names_are_text_on_the_page_and_harmless_on_the_terminal() -> None:

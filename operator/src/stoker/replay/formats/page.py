@@ -9,10 +9,12 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
+from stoker.api.duration import format_duration
 from stoker.findings.wording import count
 from stoker.reclaim import GATES
 from stoker.replay import Figures, JobOutcome, ReplaySummary, SimulatedReclaim
 from stoker.replay.formats import pictures, words
+from stoker.replay.idle_history import LEAST_RESTS, LENGTHS, IdleHistory
 from stoker.report import hours
 from stoker.report.formats.page_frame import environment, frame
 
@@ -56,6 +58,10 @@ def _context(summary: ReplaySummary, generated_at: datetime) -> dict[str, Any]:
                 else []
             ),
         ],
+        "histories": [_history(one) for one in summary.idle_histories[:MAX_ROWS]],
+        "more_histories": max(len(summary.idle_histories) - MAX_ROWS, 0),
+        "lengths": [format_duration(length) for length in LENGTHS],
+        "least_rests": LEAST_RESTS,
         "assumed": summary.assumed,
         "gates": GATES,
         "timeline_svg": Markup(pictures.timeline(summary.timeline, returns)),  # noqa: S704 - matplotlib escapes texts
@@ -78,6 +84,17 @@ def _reclaim(outcome: JobOutcome, one: SimulatedReclaim) -> dict[str, Any]:
         "after": words.after(one.returned_at - one.at) if one.returned_at is not None else "",
         "interrupted": one.interrupted,
         "rule": one.rule,
+    }
+
+
+def _history(one: IdleHistory) -> dict[str, Any]:
+    proposed = one.proposed_idle_after
+    return {
+        "job_type": one.job_type,
+        "owner": one.owner,
+        "jobs": one.jobs,
+        "rests": [f"{rest.resumed} of {rest.number}" if rest.number else "-" for rest in one.rests],
+        "proposed": "not known" if proposed is None else format_duration(proposed),
     }
 
 
