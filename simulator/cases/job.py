@@ -58,6 +58,42 @@ def debugging(draw: Draw) -> Cast:
     return cast(draw, story, finished=False, facts={"interactive_entry": draw.chance(0.7)})
 
 
+@case("frequent-cells", Category.INTERACTIVE_JOB)
+def frequent_cells(draw: Draw) -> Cast:
+    """A notebook in full use: cells of seconds to minutes with thought between, and another model now and then."""
+    return _session(draw, restarts=0.12, cells=(4, 200), thoughts=(60, 1500))
+
+
+@case("frequent-runs", Category.INTERACTIVE_JOB)
+def frequent_runs(draw: Draw) -> Cast:
+    """A developer in the pod: edit, run for a minute or two, look, edit; each run is a process of its own."""
+    return _session(draw, restarts=1.0, cells=(8, 180), thoughts=(60, 1800))
+
+
+def _session(draw: Draw, *, restarts: float, cells: tuple[float, float], thoughts: tuple[float, float]) -> Cast:
+    """Work by hand for hours; `restarts` is the share of the runs before which the process begins anew."""
+    training = replace(draw.tuned(layouts=[(1, 1)]), ranks=1, exchange=Exchange.NONE)
+    story, total = Story(draw.rng, training, used=("lead",)), hours(draw, 2.5, 8)
+    shell = PodUse(cpu=draw.between(0.02, 0.15), memory=0.5e9, net_rx=4e3, net_tx=9e3)
+    story.cpu_only(draw.scale(60, 600), "thinking", shell)
+    model, regime = training, story.regime()
+    fresh = True
+    while story.seconds < total:
+        if fresh:
+            story.boot(draw.scale(8, 40))
+            model = replace(training, batch=max(1, int(training.batch * draw.scale(0.2, 1.0))))
+            regime = story.regime(model)
+        story.train(regime, draw.scale(*cells))
+        fresh = draw.chance(restarts)
+        thought = draw.scale(*thoughts)
+        if fresh:
+            story.cpu_only(thought, "thinking", shell)
+        else:
+            held = model.resting()
+            story.wait(thought, "thinking", pod=shell, lead=held)
+    return cast(draw, story, nodes=1, per_node=1, roles=_only(1), rest="unused", finished=False)
+
+
 def _then_asleep(draw: Draw, training: Training, pod: PodUse, least: float = 20) -> Cast:
     story = begin(draw, training)
     story.train(story.regime(), hours(draw, 0.7, 3))

@@ -10,6 +10,7 @@ from stoker.catalogue import diagnosis_rules
 from stoker.diagnosis.idle_since import idle_since
 from stoker.diagnosis.merge import Claimed, merge
 from stoker.diagnosis.series.examination import Claim, Examination, examine
+from stoker.diagnosis.series.person import frequent_bursts
 from stoker.diagnosis.series.requests import waits_for_work
 from stoker.diagnosis.series.turns import turns
 from stoker.diagnosis.utilization import utilization
@@ -77,12 +78,12 @@ def diagnose(
 def _is_hint(exam: Examination, claimed: Claimed) -> bool:
     """Whether a cause is only advice: it lies inside the training of a job that is not low, and is only possible or
     takes little of the time. What takes much of it stays a finding: the GPUs of peers that wait for one rank spin, and
-    their utilization is not low. In a job that waits for work to come, or whose GPUs work by turns, the GPUs wait for
-    that.
+    their utilization is not low. In a job that waits for work or for a person, or whose GPUs work by turns, the GPUs
+    wait for that.
     """
     if claimed.finding.category not in INSIDE_TRAINING:
         return False
-    if waits_for_work(exam) or turns(exam) is not None:
+    if waits_for_work(exam) or frequent_bursts(exam) or turns(exam) is not None:
         return True
     if not exam.is_not_low:
         return False

@@ -5,9 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from stoker.diagnosis.series.examination import Examination
+from stoker.diagnosis.series.examination import Examination, once
+from stoker.diagnosis.series.requests import TRAFFIC, is_asked
 from stoker.diagnosis.series.stages import runs
 from stoker.findings.vocabulary import JobType
+from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray, JobSeries, PodSignal
 
 INTERACTIVE_USE_PERCENT = 5.0
@@ -26,6 +28,32 @@ pauses only a large one means something.
 """
 LEAST_PAUSE_SECONDS = 120.0
 """A shorter pause is one of a program, not of a person."""
+FREQUENT_BURSTS = 10
+"""Bursts of frequent use. Chosen because the spread of ten sizes and of nine pauses tells a person from a program."""
+PAUSE_SPREAD = 0.5
+"""Deviation of the pauses' natural logarithm: a person's differ by factors, validations and checkpoints by a third."""
+WORK_SPREAD = 0.8
+"""Deviation of the natural logarithm of the bursts' work. Chosen because what a person runs differs by factors of ten,
+and what a program or a server does each time by less than two.
+"""
+MODEL_STEP = 0.1
+"""Relative step between two sizes of memory in use that makes them two programs, or two states of one. A server's
+memory varies by less.
+"""
+LEAST_MODELS = 2
+"""Sizes of memory. Chosen because a server keeps one model."""
+FREQUENT_SHARE = 0.4
+"""Share of the time between the first burst and the last. Chosen because a program that waits for data or a store at
+equal shares is above.
+"""
+THINKING_CORES = 0.25
+"""Cores of a pod, the middle of its pauses: a kernel, an editor's server and a shell take less, a program that waits
+for its data more.
+"""
+QUIET_BYTES = 100e3
+"""bytes/s of a pod in three quarters of its pauses. Chosen because terminals, probes and log lines stay below."""
+SETTLING_SECONDS = 60.0
+"""Seconds at both ends of a pause in which the pods' rates may show the work beside it."""
 SESSION_SHARE = 0.3
 """Between the first burst and the last a person uses the GPUs for less than a third of the time: thinking takes longer.
 A training with pauses, abandoned later, does not.
@@ -87,12 +115,7 @@ def irregular_bursts(exam: Examination) -> int:
     """How many bursts of work a job has, where they come like a person's: at irregular times, with nothing going on
     between them, and with nights; 0 where they don't.
     """
-    joined: list[tuple[int, int]] = []
-    for first, last in exam.bursts:
-        if joined and (first - joined[-1][1]) * exam.step < LEAST_PAUSE_SECONDS:
-            joined[-1] = (joined[-1][0], last)
-        else:
-            joined.append((first, last))
+    joined = _joined(exam)
     if len(joined) < LEAST_BURSTS:
         return 0
     gaps = np.array([after[0] - before[1] for before, after in pairwise(joined)], dtype=np.float64)
@@ -102,6 +125,78 @@ def irregular_bursts(exam: Examination) -> int:
     if _works_between(exam, joined) or not _sleeps(exam, np.array([first for first, _ in joined], dtype=np.float64)):
         return 0
     return len(joined)
+
+
+@once
+def frequent_bursts(exam: Examination) -> int:
+    """How many bursts of work a job has, where they come like those of a person who uses the GPUs often: of sizes and
+    at intervals that differ by factors, with other models in memory, and with nothing going on between them; 0 where
+    they don't, or the job is not low.
+    """
+    bursts = _joined(exam)
+    if len(bursts) < FREQUENT_BURSTS or not exam.is_low or is_asked(exam):
+        return 0
+    pauses = np.array([after[0] - before[1] for before, after in pairwise(bursts)], dtype=np.float64)
+    if np.log(pauses).std() < PAUSE_SPREAD or exam.any_busy[bursts[0][0] : bursts[-1][1]].mean() > FREQUENT_SHARE:
+        return 0
+    if _work_spread(exam, bursts) < WORK_SPREAD or _models(exam, bursts) < LEAST_MODELS:
+        return 0
+    if not _rests_between(exam, _pauses(exam, bursts)):
+        return 0
+    return len(bursts) if _sleeps(exam, np.array([first for first, _ in bursts], dtype=np.float64)) else 0
+
+
+def _joined(exam: Examination) -> list[tuple[int, int]]:
+    """The job's bursts, those joined that no pause of a person lies between."""
+    joined: list[tuple[int, int]] = []
+    for first, last in exam.bursts:
+        if joined and (first - joined[-1][1]) * exam.step < LEAST_PAUSE_SECONDS:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _pauses(exam: Examination, bursts: list[tuple[int, int]]) -> BoolArray:
+    """The steps between bursts, without those that may show the work beside them."""
+    margin = int(SETTLING_SECONDS / exam.step)
+    found = exam.steps(0, 0)
+    for before, after in pairwise(bursts):
+        found |= exam.steps(before[1] + margin, max(after[0] - margin, before[1]))
+    return found
+
+
+def _models(exam: Examination, bursts: list[tuple[int, int]]) -> int:
+    """How many different sizes of memory some GPU has had in use in the bursts, after the first, in which it may be
+    loading; 0 where memory is not sampled.
+    """
+    most = 0
+    for device in exam.devices:
+        parts = (device.memory_mib[first:last] for first, last in bursts[1:])
+        sizes = np.sort([float(np.nanmedian(part)) for part in parts if np.isfinite(part).any()])
+        if len(sizes):
+            steps = np.diff(np.log(np.maximum(sizes, 1.0)))
+            most = max(most, 1 + int((steps > MODEL_STEP).sum()))
+    return most
+
+
+def _work_spread(exam: Examination, bursts: list[tuple[int, int]]) -> float:
+    """The deviation of the natural logarithm of what the GPUs do in each burst that they are seen to work in."""
+    work = np.array([np.nansum(exam.use[:, first:last]) for first, last in bursts])
+    return float(np.log(work[work > 0]).std()) if (work > 0).sum() >= FREQUENT_BURSTS else 0.0
+
+
+def _rests_between(exam: Examination, pauses: BoolArray) -> bool:
+    """Every pod rests in most of the pauses: its CPUs, and its network and disks where these are sampled."""
+    seen = False
+    for pod in exam.series.pods:
+        for signal, most, part in ((PodSignal.CPU, THINKING_CORES, 50), *((one, QUIET_BYTES, 75) for one in TRAFFIC)):
+            values = pod.signals.get(signal)
+            known = np.empty(0) if values is None else values[pauses & np.isfinite(values)]
+            if len(known) and float(np.percentile(known, part)) >= most:
+                return False
+            seen |= signal is PodSignal.CPU and len(known) > 0
+    return seen
 
 
 def _irregular(gaps: FloatArray) -> bool:

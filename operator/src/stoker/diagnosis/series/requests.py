@@ -144,4 +144,13 @@ def comes_back(exam: Examination) -> str:
     return ""
 
 
-__all__ = ["comes_back", "acts_as_service", "is_asked", "messages", "returns", "waits_for_work"]
+__all__ = [
+    "LEAST_REQUESTS",
+    "TRAFFIC",
+    "comes_back",
+    "acts_as_service",
+    "is_asked",
+    "messages",
+    "returns",
+    "waits_for_work",
+]
