@@ -6,15 +6,11 @@ from functools import cached_property
 import numpy as np
 
 from stoker.diagnosis.series.drops import variation
-from stoker.diagnosis.series.pattern import IntArray, Pattern
+from stoker.diagnosis.series.pattern import LAGS, IntArray, Pattern
 from stoker.diagnosis.series.percentiles import percentile
 from stoker.telemetry.grid import BoolArray
 from stoker.telemetry.series import FloatArray
 
-LAGS = (0, 1, -1, 2)
-"""Steps by which a signal may lag or lead: exporters are scraped at different moments of a step, and a rate over the
-last minute lags by half of it and by the kubelet's own housekeeping.
-"""
 TIED = 0.4
 """Correlation from which two series count as tied, however many samples there are; chosen on the tuning seeds.
 """
@@ -79,7 +75,8 @@ def coincidence(values: FloatArray, pattern: Pattern, *, floor: float) -> Coinci
     level = percentile(signal[outside], LEVEL_PERCENTILE)
     order = np.zeros(len(signal))
     order[known] = _ranks(signal[known]) - (known.sum() + 1) / 2
-    lag = max(LAGS, key=lambda one: (order[np.roll(mask, one)].sum(), -abs(one)))
+    sums = pattern.lagging @ order
+    lag = LAGS[max(range(len(LAGS)), key=lambda place: (sums[place], -abs(LAGS[place])))]
     starts, ends = pattern.edges + lag
     with np.errstate(invalid="ignore"):
         rises_in = _totals(values >= level + floor, starts, ends) > 0

@@ -607,7 +607,8 @@ def _device(pod: PodFacts, gpu: GpuSeries, series: JobSeries, alive: BoolArray, 
         ceiling = idle_ceiling(signal, idle_percent, watts)
         values = gpu.signals.get(signal)
         if ceiling is not None and values is not None:
-            busy |= np.nan_to_num(values, nan=-np.inf) > ceiling
+            with np.errstate(invalid="ignore"):
+                busy |= values > ceiling
     return Device(
         pod=pod,
         series=gpu,
@@ -644,9 +645,7 @@ def _memory(gpu: GpuSeries, empty: FloatArray) -> tuple[FloatArray, BoolArray]:
     total = used + free
     with np.errstate(invalid="ignore", divide="ignore"):
         percent = np.where(total > 0, 100 * used / total, np.nan)
-    if not np.isfinite(used).any():
-        return percent, np.zeros(len(used), dtype=np.bool_)
-    return percent, np.nan_to_num(used, nan=-np.inf) >= np.nanmin(used) + ALLOCATED_MIB
+        return percent, used >= np.fmin.reduce(used, initial=np.inf) + ALLOCATED_MIB
 
 
 def _context_idle_watts(gpu: GpuSeries, util: FloatArray, allocated: BoolArray) -> float | None:

@@ -14,6 +14,10 @@ IntArray = npt.NDArray[np.int64]
 
 STATE_SEPARATION_POINTS = 25.0
 """Two levels of use that lie closer than this are one level with noise."""
+LAGS = (0, 1, -1, 2)
+"""Steps by which a signal may lag or lead: exporters are scraped at different moments of a step, and a rate over the
+last minute lags by half of it and by the kubelet's own housekeeping.
+"""
 UNLIKE = 0.25
 """Shifts whose mask correlates less than this with the pattern's own are chance; others are the pattern a period on."""
 WIDENING = 2
@@ -42,6 +46,11 @@ class Pattern:
         for first, last in self.spans:
             pattern[first:last] = True
         return pattern[self.places]
+
+    @cached_property
+    def lagging(self) -> FloatArray:
+        """The mask as numbers, one row for each of LAGS, by which it is shifted."""
+        return np.array([np.roll(self.mask, lag) for lag in LAGS], dtype=np.float64)
 
     @cached_property
     def edges(self) -> IntArray:

@@ -120,7 +120,7 @@ def evaluations(use: FloatArray, active: BoolArray, step: float) -> BoolArray:
 def runs(mask: BoolArray) -> list[tuple[int, int]]:
     """The maximal stretches in which the mask holds, as half-open ranges of steps."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
-    return [(int(edges[i]), int(edges[i + 1])) for i in range(0, len(edges), 2)]
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def split(span: StageSteps, evaluating: BoolArray) -> Sequence[StageSteps]:

@@ -55,9 +55,11 @@ def turns(exam: Examination) -> Turns | None:
     if acts_as_service(exam) or facts.gpus < 2 or not exam.whole_gpus or not exam.covered or not exam.any_busy.any():
         return None
     at_once = int(np.percentile(exam.busy.sum(axis=0)[exam.any_busy], AT_ONCE_PERCENTILE))
+    if at_once >= facts.gpus:
+        return None
     numbers = [_turns(exam, device) for device in exam.devices]
     worked = tuple(device for device, number in zip(exam.devices, numbers, strict=True) if number)
-    if at_once >= facts.gpus or len(worked) <= at_once or sum(numbers) < LEAST_TURNS * at_once:
+    if len(worked) <= at_once or sum(numbers) < LEAST_TURNS * at_once:
         return None
     waiting = exam.idle & exam.any_busy
     held = [_held(device, waiting[row]) for row, device in enumerate(exam.devices)]
