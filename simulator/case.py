@@ -142,7 +142,7 @@ class Cast:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """`truth`: the causes that its mechanism has, empty for a healthy job. `about`: the mechanism, in a line. `unseen`:
-    kept from whoever tunes thresholds.
+    kept from whoever tunes thresholds. `acceptable`: of an ambiguous case all causes that its metrics fit.
     """
 
     name: str
@@ -150,19 +150,27 @@ class Case:
     about: str
     build: Callable[[Draw], Cast]
     unseen: bool = False
+    acceptable: frozenset[Category] = frozenset()
 
 
 CASES: dict[str, Case] = {}
 
 
 def case(
-    name: str, *truth: Category, unseen: bool = False
+    name: str, *truth: Category, unseen: bool = False, acceptable: Sequence[Category] = ()
 ) -> Callable[[Callable[[Draw], Cast]], Callable[[Draw], Cast]]:
     """Register a builder; its docstring says what happens."""
 
     def enter(build: Callable[[Draw], Cast]) -> Callable[[Draw], Cast]:
         about = " ".join((build.__doc__ or "").split())
-        CASES[name] = Case(name=name, truth=frozenset(truth), about=about, build=build, unseen=unseen)
+        CASES[name] = Case(
+            name=name,
+            truth=frozenset(truth),
+            about=about,
+            build=build,
+            unseen=unseen,
+            acceptable=frozenset(acceptable),
+        )
         return build
 
     return enter

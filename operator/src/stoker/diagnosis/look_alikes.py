@@ -77,7 +77,8 @@ def _at_start(exam: Examination, category: Category, mask: BoolArray) -> Iterato
 def _weaker(exam: Examination, category: Category, mask: BoolArray) -> Iterator[Category]:
     """Weaker look-alikes of a cause in training."""
     yield from IN_TRAINING.get(category, ())
-    if category is Category.DATA_PREPROCESSING and _reads_unseen(exam, mask):
+    waits = category in (Category.DATA_PREPROCESSING, Category.INEFFICIENT_HOST_GPU_TRANSFER)
+    if waits and is_hidden(exam, mask) and (_cores(exam, mask) or 0.0) < LOADING_CORES:
         yield Category.REMOTE_DATA_READ
     if category is Category.REMOTE_DATA_READ and (peak(exam, received(exam), mask) or 0.0) >= RECEIVING_BYTES:
         yield Category.EXTERNAL_DATA_USAGE
