@@ -65,6 +65,12 @@ def world() -> World:
     return World(InlineWorkers())
 
 
+def test_what_may_be_counted_is_there_before_it_is(world: World) -> None:
+    """Otherwise increase(), and with it an alert, would not see the first one."""
+    assert world.value("stoker_admission_reviews_total", kind="DLJob", verdict="error") == 0
+    assert world.value("stoker_admission_not_analysed_total", reason="OverBudget") == 0
+
+
 async def test_reviews_are_counted_by_how_they_ended_and_timed(world: World) -> None:
     await world.submit("torchrun train.py")
     await world.submit(TOO_FEW)

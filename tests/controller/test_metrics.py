@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stoker.adapters.kubernetes.client import DLJOBS, ConflictError
 from stoker.cluster.cache import ClusterCache
 from stoker.cluster.faults import Faults
+from stoker.controller.job_metrics import IDENTITY, JOB_METRICS
 from stoker.controller.metrics import ControllerMetrics
 from stoker.controller.scan_results import ScanResult, ScanResults
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState, StageSpan, Utilization
@@ -99,6 +100,21 @@ async def test_a_job_has_one_set_of_series_and_no_more() -> None:
             "stoker_dljob_condition",
         ]
     )
+
+
+async def test_a_jobs_series_have_the_labels_that_the_reference_names() -> None:
+    for name, labels in await Page().read():
+        if ("uid", UID) in labels:
+            metric = JOB_METRICS[name.removeprefix("stoker_dljob_")]
+            assert {label for label, _ in labels} == {*IDENTITY, *metric.labels}
+
+
+async def test_what_may_be_counted_is_there_before_it_is() -> None:
+    """Otherwise increase(), and with it an alert, would not see the first one."""
+    page = Page(leads=False)
+    assert await page.value("stoker_object_faults_total", place="reconcile") == 0
+    assert await page.value("stoker_status_writes_total", result="failed") == 0
+    assert await page.value("stoker_notifications_total", event="Warned", result="failed") == 0
 
 
 async def test_pods_hold_gpus_from_their_node_on_and_until_they_end() -> None:

@@ -1,11 +1,8 @@
 """A Prometheus of the platform's own, which scrapes the operator."""
 
 import json
-import re
-import subprocess
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -16,7 +13,6 @@ from e2e.cluster import binaries
 from e2e.cluster.provider import Cluster
 
 NAME = "observer"
-DOCS = Path(__file__).parents[3] / "docs" / "status.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +53,3 @@ class Observer:
     def _ready(self) -> bool:
         with urlopen(f"{self.url}/-/ready", timeout=1) as response:
             return bool(response.status == 200)
-
-
-def documented_rules() -> str:
-    """The rule file that docs/status.md shows."""
-    blocks = re.findall(r"```yaml\n(groups:.*?)```", DOCS.read_text(), re.DOTALL)
-    [rules] = blocks
-    return str(rules)
-
-
-def check_rules(rules: Path) -> subprocess.CompletedProcess[str]:
-    """What promtool says of a rule file."""
-    argv = [str(binaries.resolve("promtool")), "check", "rules", str(rules)]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)

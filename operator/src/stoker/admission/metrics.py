@@ -60,11 +60,18 @@ class AdmissionMetrics:
             ["result"],
             registry=self.registry,
         )
+        for reason in Shortfall:
+            self._not_analysed.labels(reason.value)
         self.registry.register(_PolicyReloadCollector(policies))
         ProcessCollector(registry=self.registry)
 
     def counting(self, kind: str, reviewer: Reviewer) -> Reviewer:
-        """Wrap a reviewer so that its responses and their durations are counted under `kind`."""
+        """Wrap a reviewer so that its responses and their durations are counted under `kind`, from 0 on: increase()
+        does not see a counter's first value.
+        """
+        for verdict in (*ReviewOutcome, FAILED):
+            self._reviews.labels(kind, str(verdict))
+        self._seconds.labels(kind)
 
         async def counted(request: AdmissionRequest) -> AdmissionResponse:
             start = time.perf_counter()

@@ -29,17 +29,46 @@ SHOWN_AFTER_END = timedelta(days=1)
 EXPORTED_CONDITIONS = frozenset(
     {ConditionType.IDLE.value, ConditionType.LOW_UTILIZATION.value, ConditionType.ANALYSED.value}
 )
-HELP: Mapping[str, str] = {
-    "info": "1 for each DLJob; the labels identify it. Owner and team are its labels stoker.dev/owner and "
-    "stoker.dev/team.",
-    "phase": "1 for the current phase of each DLJob.",
-    "ready": "Ready pods of each DLJob.",
-    "gpus_held": "GPUs held by the pods of each DLJob that are scheduled and have not ended.",
-    "gpu_hours": "GPU-hours that each DLJob has held so far, by use: used, idle, or unknown (no samples).",
-    "stage_idle_gpu_hours": "Idle GPU-hours of each stage of a DLJob's life so far, where its samples cover it.",
-    "finding_idle_gpu_hours": "Idle GPU-hours that each finding of a DLJob claims so far, closed findings included.",
-    "condition": "1 for the current status of each DLJob's conditions Idle, LowUtilization, Analysed: True, "
-    "False, Unknown.",
+IDENTITY = ("uid", "namespace", "name")
+"""The labels of each of a job's series."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMetric:
+    """A metric that each DLJob has."""
+
+    help: str
+    labels: tuple[str, ...] = ()
+    """Those beside IDENTITY."""
+
+
+JOB_METRICS: Mapping[str, JobMetric] = {
+    "info": JobMetric(
+        help="1 for each DLJob; the labels identify it. Owner and team are its labels stoker.dev/owner and "
+        "stoker.dev/team.",
+        labels=("job_type", "owner", "team", "gpus", "product", "priority"),
+    ),
+    "phase": JobMetric(help="1 for the current phase of each DLJob.", labels=("phase",)),
+    "ready": JobMetric(help="Ready pods of each DLJob."),
+    "gpus_held": JobMetric(
+        help="GPUs held by the pods of each DLJob that are scheduled and have not ended: what others can't have."
+    ),
+    "gpu_hours": JobMetric(
+        help="GPU-hours that each DLJob has held so far, by use: used, idle, or unknown (no samples).",
+        labels=("state",),
+    ),
+    "stage_idle_gpu_hours": JobMetric(
+        help="Idle GPU-hours of each stage of a DLJob's life so far, where its samples cover it.", labels=("stage",)
+    ),
+    "finding_idle_gpu_hours": JobMetric(
+        help="Idle GPU-hours that each finding of a DLJob claims so far, closed findings included.",
+        labels=("category", "rule"),
+    ),
+    "condition": JobMetric(
+        help="1 for the current status of each DLJob's conditions Idle, LowUtilization, Analysed: True, False, "
+        "Unknown.",
+        labels=("condition", "status", "reason"),
+    ),
 }
 """The metrics by what follows `stoker_dljob_` in their names."""
 MAX_NAME = 253
@@ -48,7 +77,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9.-]+")
 MAX_LABEL = 253
 """Characters of a label's value: the longest name that Kubernetes has."""
 Sample = tuple[str, Mapping[str, str], float]
-"""A key of HELP, labels beside the job's identity, and the value."""
+"""A key of JOB_METRICS, labels beside the job's identity, and the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +126,8 @@ class JobMetrics:
                 self._written[uid] = known
         shown = [one for one in self._written.values() if one.ended is None or now - one.ended < SHOWN_AFTER_END]
         parts: list[str] = []
-        for metric, explanation in HELP.items():
-            parts.append(f"# HELP stoker_dljob_{metric} {explanation}\n# TYPE stoker_dljob_{metric} gauge\n")
+        for metric, described in JOB_METRICS.items():
+            parts.append(f"# HELP stoker_dljob_{metric} {described.help}\n# TYPE stoker_dljob_{metric} gauge\n")
             parts += [one.lines[metric] for one in shown if metric in one.lines]
         return "".join(parts)
 
@@ -109,7 +138,7 @@ class JobMetrics:
 
 def _write(raw: Object, diagnosis: Diagnosis | None, pods: Sequence[Object]) -> _Written:
     metadata, lines = raw["metadata"], dict[str, str]()
-    identity = {"uid": metadata["uid"], "namespace": metadata["namespace"], "name": metadata["name"]}
+    identity = {name: metadata[name] for name in IDENTITY}
     for metric, labels, value in _samples(raw, pods, diagnosis.utilization if diagnosis is not None else None):
         named = ",".join(f'{name}="{_escaped(text)}"' for name, text in {**identity, **labels}.items())
         lines[metric] = f"{lines.get(metric, '')}stoker_dljob_{metric}{{{named}}} {float(value)!r}\n"

@@ -22,9 +22,26 @@ from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import GpuTime
 from stoker.controller.job_metrics import JobMetrics
 from stoker.controller.scan_results import ScanResults
-from stoker.findings.vocabulary import FINAL_PHASES, Phase, ReclaimState
+from stoker.findings.vocabulary import FINAL_PHASES, NotificationEvent, NotificationResult, Phase, ReclaimState
 
 QUERY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+FAULT_PLACES = (
+    "scan",
+    "request",
+    "screen",
+    "turn",
+    "examination",
+    "brake",
+    "reconcile",
+    "watch",
+    "notification",
+    "digest",
+    "order",
+    "policy",
+    "metrics",
+    "queue",
+)
+"""The components that skip an object which causes an internal error; see `Faults.caught`."""
 TICK_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 
 
@@ -49,9 +66,7 @@ class ControllerMetrics:
         )
         self._faults = Counter(
             "stoker_object_faults",
-            "Objects skipped because they cause an internal error in Stoker, by component: scan, question, "
-            "screen, turn,"
-            " examination, brake, reconcile, watch, notification, digest, order, policy, metrics.",
+            f"Objects skipped because they cause an internal error in Stoker, by component: {', '.join(FAULT_PLACES)}.",
             ["place"],
             registry=self.registry,
         )
@@ -105,8 +120,24 @@ class ControllerMetrics:
             "stoker_controller_leading", "1 if this process is the leader, else 0.", registry=self.registry
         )
         ProcessCollector(registry=self.registry)
+        self._begin_at_zero()
         self._jobs: JobMetrics | None = None
         self._page = asyncio.Lock()
+
+    def _begin_at_zero(self) -> None:
+        """Show what may be counted before it is: increase() does not see a counter's first value."""
+        for place in FAULT_PLACES:
+            self._faults.labels(place)
+        for counter, results in (
+            (self._ticks, ("done", "failed")),
+            (self._examinations, ("done", "unavailable", "failed")),
+            (self._writes, ("done", "conflict", "failed")),
+        ):
+            for result in results:
+                counter.labels(result)
+        for event in NotificationEvent:
+            for outcome in NotificationResult:
+                self._notifications.labels(event.value, outcome.value.lower())
 
     def lead(
         self,

@@ -1,0 +1,1 @@
+"""The chart's alerts, as promtool evaluates them."""
