@@ -18,7 +18,8 @@ CPUs with an empty CUDA_VISIBLE_DEVICES. All GPUs of the job are lost, and the j
 - The job runs for less than an hour: it may prepare its data.
 - A GPU of a running job has worked in the last ten minutes: it may go on.
 - The pods do nothing: they wait.
-- A GPU holds more memory than a CUDA context: the model is there.
+- A GPU holds more memory than a CUDA context: the model is there. TensorFlow and JAX are excepted, as they reserve
+  memory that they may not need.
 - No framework is known and no CUDA context was seen (see non-dl-on-gpus).
 - Any GPU has too few samples, or the job is a serving or interactive job.
 

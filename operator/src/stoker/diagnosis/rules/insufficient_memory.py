@@ -57,7 +57,8 @@ def check(exam: Examination) -> Iterator[Claim]:
     if found is None or found.level is None or found.level.peak is None:
         return
     unknown = exam.facts.framework is not Framework.PYTORCH
-    reserved = unknown and all(_reserved(device) for device in exam.present)
+    if unknown and all(_reserved(device) for device in exam.present):
+        return
     capacity = min((mib for device in exam.devices if (mib := device.capacity_mib) is not None), default=None)
     of = f" of its {gib(capacity)}" if capacity is not None else " of its memory"
     claim = found.claim()
@@ -68,8 +69,6 @@ def check(exam: Examination) -> Iterator[Claim]:
             f"and up to {percent(found.level.peak)}{of}; {gpu_hours(found.hours)} idle."
         ),
         confidence=Confidence.POSSIBLE if unknown else claim.confidence,
-        # what is reserved as a whole may hold a small batch
-        alternatives=(Category.IMPROPER_BATCH_SIZE,) if reserved else claim.alternatives,
     )
 
 

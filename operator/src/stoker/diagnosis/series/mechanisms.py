@@ -224,6 +224,7 @@ LEVEL: tuple[Mechanism, ...] = (
             expect(Q.PACE_VARIATION, high=0.06, factor=1.4, chance=0.6),
             expect(Q.PAUSING, high=0.4, factor=1.4, chance=0.7),
             expect(Q.RECEIVED, high=20e6, factor=2.0, chance=0.75),
+            sign(Q.FOLLOWS, often=0.05, chance=0.15),
         ),
     ),
     Mechanism(
@@ -234,6 +235,7 @@ LEVEL: tuple[Mechanism, ...] = (
             expect(Q.CORES, low=0.6, high=1.3, factor=1.3, chance=0.55),
             UNLOADED,
             expect(Q.PACE_VARIATION, high=0.06, factor=1.4, chance=0.6),
+            sign(Q.FOLLOWS, often=0.05, chance=0.15),
             *NOTHING_ELSE,
         ),
         prior=0.3,
@@ -390,7 +392,7 @@ LEVEL: tuple[Mechanism, ...] = (
         category=Category.REMOTE_DATA_READ,
         name="objects behind a socket",
         expects=(
-            expect(Q.RECEIVED, low=1.5e6, factor=1.6, chance=0.35),
+            expect(Q.RECEIVED, low=1.5e6, factor=1.3, chance=0.35),
             sign(Q.FOLLOWS, often=0.7, chance=0.12),
             expect(Q.CORES, high=3.0, factor=1.4, chance=0.65),
             STORE_PACED,
@@ -403,7 +405,7 @@ LEVEL: tuple[Mechanism, ...] = (
         category=Category.REMOTE_DATA_READ,
         name="a network file system",
         expects=(
-            expect(Q.RECEIVED, low=1.5e6, factor=1.6, chance=0.35),
+            expect(Q.RECEIVED, low=1.5e6, factor=1.3, chance=0.35),
             sign(Q.FOLLOWS, often=0.5, chance=0.12),
             expect(Q.CORES, high=3.0, factor=1.4, chance=0.65),
             STORE_PACED,
@@ -427,7 +429,7 @@ LEVEL: tuple[Mechanism, ...] = (
             NOTHING_IN,
             UNLOADED,
         ),
-        prior=0.4,
+        prior=0.15,
         telling=2,
     ),
     Mechanism(
@@ -435,7 +437,7 @@ LEVEL: tuple[Mechanism, ...] = (
         name="training stops until the next part has come",
         expects=(
             sign(Q.RECEIVED_IN_PAUSES, often=0.8, chance=0.1),
-            expect(Q.RECEIVED, low=1.5e6, factor=1.6, chance=0.35),
+            expect(Q.RECEIVED, low=1.5e6, factor=1.3, chance=0.35),
             expect(Q.PAUSING, low=0.3, factor=1.5, chance=0.5),
             UNLOADED,
         ),
@@ -515,9 +517,9 @@ DROPS: tuple[Mechanism, ...] = (
             expect(Q.BURST_OF_MEMORY, low=0.01, factor=2.0, chance=0.7),
             # The counters of pods lose no byte: a model has the same size each time.
             expect(Q.BURST_VARIATION, high=0.15, factor=1.4, chance=0.4),
-            expect(Q.GAP_VARIATION, high=0.25, factor=1.5, chance=0.5),
+            expect(Q.GAP_VARIATION, high=0.25, factor=1.3, chance=0.5),
             # The optimizer's state may live on the host, a copy may be written twice, a scrape may miss a part.
-            expect(Q.BURST_FROM_GPUS, low=0.3, high=3.0, factor=1.35, chance=0.2),
+            expect(Q.BURST_FROM_GPUS, low=0.3, high=3.0, factor=1.35, chance=0.3),
             STILL,
             NOTHING_RECEIVED,
         ),

@@ -33,6 +33,8 @@ ANSWERS = 0.1
 """Acknowledgements and requests are a smaller share of what goes the other way."""
 HELD_UP = 0.1
 """The share of the time from which the words say that the CPUs are held up."""
+LEAST_RECEIVED = 100e3
+"""bytes/s from which the words name what is received: heartbeats and logs are less."""
 PRESSED = 0.1
 """The share of the time from which the words say that tasks wait for storage."""
 NVLINKED = ("SXM", "HBM3")
@@ -246,7 +248,10 @@ def words(exam: Examination, mask: BoolArray, observed: Observation, category: C
     if category is Category.DATA_PREPROCESSING:
         return _cpu_words(exam, mask, observed)
     if category is Category.REMOTE_DATA_READ:
-        return _read_words(observed, measured(Quantity.RECEIVED, "received"))
+        notable = observed.get(Quantity.RECEIVED, 0.0) >= LEAST_RECEIVED
+        return _read_words(
+            observed, measured(Quantity.RECEIVED, "received") if notable else _cpu_words(exam, mask, observed)
+        )
     if category is Category.INEFFICIENT_HOST_GPU_TRANSFER:
         return measured(Quantity.COPIED, "copied to each GPU")
     if category is Category.INSUFFICIENT_GPU_MEMORY:

@@ -15,6 +15,8 @@ from stoker.telemetry.series import FloatArray, GpuSignal, PodSignal
 
 USUAL_PERCENTILE = 95.0
 """Of a GPU's own traffic: what exceeds it stands out."""
+QUIET_PERCENTILE = 5.0
+"""Of the same: what flows all the time, whatever the program does."""
 ASYMMETRY = 1.25
 """So many times what it receives a pod may send in an exchange: headers, resends and the ends of trees and rings. What
 it sends beyond that is no exchange.
@@ -104,7 +106,7 @@ def _over(devices: Sequence[Device], rows: FloatArray, mask: BoolArray, usual_in
 
 def _usual(device: Device, row: FloatArray, usual_in: BoolArray) -> FloatArray:
     """What a GPU's program sends by itself in each step: nearly all of what it sends in the steps of `usual_in`, and
-    as much less as it works less.
+    as much less as it works less, but no less than its quietest steps there.
     """
     known = row[usual_in & np.isfinite(row)]
     work = device.use[usual_in & np.isfinite(device.use)]
@@ -112,7 +114,7 @@ def _usual(device: Device, row: FloatArray, usual_in: BoolArray) -> FloatArray:
         return np.zeros(len(row))
     level = float(np.median(work)) if len(work) else 0.0
     pace = np.clip(np.nan_to_num(device.use / level, nan=1.0), 0.0, 1.0) if level > 0 else np.ones(len(row))
-    return pace * percentile(known, USUAL_PERCENTILE)
+    return np.maximum(pace * percentile(known, USUAL_PERCENTILE), percentile(known, QUIET_PERCENTILE))
 
 
 def both_ways(exam: Examination) -> list[FloatArray]:

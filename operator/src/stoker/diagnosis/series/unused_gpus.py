@@ -9,7 +9,7 @@ from stoker.diagnosis.series.idle_devices import TOUCHED_SECONDS
 from stoker.diagnosis.series.requests import acts_as_service
 from stoker.diagnosis.series.startup import CONTEXT_MIB
 from stoker.findings.finding import Recoverable
-from stoker.findings.vocabulary import Category, Confidence, JobType, Source
+from stoker.findings.vocabulary import Category, Confidence, Framework, JobType, Source
 from stoker.findings.wording import count, gpu_hours, interval, minutes
 from stoker.telemetry.series import PodSignal
 
@@ -17,6 +17,8 @@ LEAST_RUNNING_SECONDS = 3600.0
 """An hour: a job that still runs may yet be at its start."""
 LEAST_LIFE_SECONDS = 600.0
 """Ten minutes: a job that has ended will not use them any more, and a shorter one was a try."""
+RESERVING = (Framework.TENSORFLOW, Framework.JAX)
+"""Frameworks that take most of the memory when they find a GPU, whether they use it or not."""
 BUSY_CORES = 0.5
 """Cores a pod over the job's whole life: it computes, and does not wait for somebody."""
 
@@ -57,7 +59,7 @@ def never_used(exam: Examination) -> Unused | None:
     memory = [device.memory_mib[np.isfinite(device.memory_mib)] for device in exam.devices]
     if not all(len(known) for known in memory):
         return Unused(cores=cores, context=None, touched=touched)
-    if any(float(known.max()) > CONTEXT_MIB for known in memory):
+    if facts.framework not in RESERVING and any(float(known.max()) > CONTEXT_MIB for known in memory):
         return None
     risen = any(float(known.max() - known.min()) >= ALLOCATED_MIB for known in memory)
     return Unused(cores=cores, context=risen, touched=touched)
