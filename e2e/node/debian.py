@@ -40,7 +40,8 @@ _STARTER = """\
 #!/opt/stoker/bin/python3
 import sys
 from stoker.__main__ import main
-sys.exit(main())
+if __name__ == "__main__":  # a worker process imports this file, too
+    sys.exit(main())
 """
 
 

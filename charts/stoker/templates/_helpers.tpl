@@ -142,9 +142,14 @@ securityContext:
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
 resources: {{ toYaml .values.resources | nindent 2 }}
+# A start on a busy node takes a minute: until it answers once, up to five minutes, nothing else is asked of it.
+startupProbe:
+  httpGet: {path: /healthz, port: health}
+  periodSeconds: 2
+  failureThreshold: 150
+  timeoutSeconds: 3
 livenessProbe:
   httpGet: {path: /healthz, port: health}
-  initialDelaySeconds: 10
   periodSeconds: 10
   timeoutSeconds: 3
 readinessProbe:
