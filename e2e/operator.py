@@ -33,7 +33,7 @@ class Operator:
     def __init__(self, cluster: Cluster, *, values: Mapping[str, Any] | None = None) -> None:
         self.cluster = cluster
         self._port = cluster.reserve_port()
-        self._certificates = cluster.folder / "admission-certificate"
+        self.certificates = cluster.folder / "admission-certificate"
         self._values = dict(values or {})
         self._metrics_ports: dict[str, int] = {}
 
@@ -75,13 +75,13 @@ class Operator:
     def start_admission(self, *options: str, scrape_interval: str = "30s") -> None:
         """Start the admission process, with further options if any; return when it is ready to review."""
         names = (f"{SERVICE}.{NAMESPACE}.svc", "localhost", "127.0.0.1")
-        self.cluster.issue_certificate(*names, folder=self._certificates)
+        self.cluster.issue_certificate(*names, folder=self.certificates)
         self._start(
             ADMISSION,
             "admission",
             f"--address={self.cluster.webhook_host}",
             f"--port={self._port}",
-            f"--certificate-folder={self._certificates}",
+            f"--certificate-folder={self.certificates}",
             f"--scrape-interval={scrape_interval}",
             *(["--note-sessions", "--trust-network"] if self._notes_sessions else []),
             *options,

@@ -21,6 +21,7 @@ from stoker.api.crds import definitions
 from stoker.catalogue import CatalogueError
 from stoker.catalogue.pages import pages
 from stoker.findings.vocabulary import ReclaimState
+from stoker.inspection.doctor.examination import CHECKS
 from stoker.reclaim import GATES, TRANSITIONS, Trigger
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -118,6 +119,18 @@ def alerts_page() -> dict[str, str]:
     return {ALERTS_PAGE: filled(filled((ROOT / ALERTS_PAGE).read_text(), "alerts", alerts), "records", records)}
 
 
+DOCTOR_PAGE = "docs/doctor.md"
+
+
+def doctor_page() -> dict[str, str]:
+    """The page about stoker doctor, with all its checks."""
+    groups = [check.group.value for check in CHECKS]
+    shown = [group if group not in groups[:place] else "" for place, group in enumerate(groups)]
+    rows = [(group, f"`{one.name}`", one.what, one.advice) for group, one in zip(shown, CHECKS, strict=True)]
+    table = _table(("", "Check", "What must be so", "What to do where it is not"), rows)
+    return {DOCTOR_PAGE: filled((ROOT / DOCTOR_PAGE).read_text(), "checks", table)}
+
+
 def filled(text: str, name: str, content: str) -> str:
     """The text with the content between the markers `<!-- name: ... -->` and `<!-- end of name -->`."""
     between = re.compile(rf"(<!-- {name}: [^>]* -->\n).*?(<!-- end of {name} -->\n)", re.DOTALL)
@@ -152,7 +165,15 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("|  |", "| |").replace("|  |", "| |")
 
 
-GENERATORS: tuple[Generator, ...] = (crds, rule_pages, reclaim_page, replay_page, metrics_page, alerts_page)
+GENERATORS: tuple[Generator, ...] = (
+    crds,
+    rule_pages,
+    reclaim_page,
+    replay_page,
+    metrics_page,
+    alerts_page,
+    doctor_page,
+)
 OWNED: tuple[str, ...] = ("crds/*.yaml", "charts/stoker/templates/crds/*.yaml", "docs/rules/*.md")
 """What only generators write: any other file that matches is stale."""
 

@@ -85,7 +85,9 @@ class FakeApi:
         found = [
             deepcopy(obj)
             for key, obj in self.objects.items()
-            if key[:2] == (resource, namespace) and wanted.items() <= obj["metadata"].get("labels", {}).items()
+            if key[0] == resource
+            and namespace in {None, key[1]}
+            and wanted.items() <= obj["metadata"].get("labels", {}).items()
             if all(_at(obj, path) == value for path, value in chosen.items())
         ]
         return found, str(self._version)

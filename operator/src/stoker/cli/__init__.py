@@ -33,6 +33,7 @@ COMMANDS = {
     "rules": _Place("stoker.cli.rules", "rules", "List the rules and show their pages."),
     "completion": _Place("stoker.cli.completion", "completion", "Print the completion script of bash, zsh or fish."),
     "run": _Place("stoker.cli.run", "run", "Run a part of the operator: controller, admission or certificates."),
+    "doctor": _Place("stoker.cli.doctor", "doctor", "Check an installation and say what to do."),
     "explain": _Place("stoker.cli.explain", "explain", "Show why a job was or was not reclaimed."),
     "resume": _Place("stoker.cli.reclaim", "resume", "Start a reclaimed job again."),
     "snooze": _Place("stoker.cli.reclaim", "snooze", "Protect a job from reclaim for some time."),

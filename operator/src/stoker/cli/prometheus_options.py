@@ -69,18 +69,21 @@ class PrometheusUrl(click.Option):
         return None if isinstance(ctx.params.get(INSTEAD), str) else super().process_value(ctx, value)
 
 
-OPTIONS = (
-    click.option(
+def _url_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
         "--prometheus",
         "--prometheus-url",
         "prometheus_url",
         envvar=["STOKER_PROMETHEUS_URL", "PROMETHEUS_URL"],
         show_envvar=True,
         cls=PrometheusUrl,
-        required=True,
+        required=required,
         metavar="URL",
         help="URL of the Prometheus with the GPU metrics, or of a server with the same API.",
-    ),
+    )
+
+
+OPTIONS = (
     _option(
         "--prometheus-profile",
         "Exporter of the GPU metrics; sets their names and units.",
@@ -130,14 +133,22 @@ def prometheus_options(command: Callable[..., None]) -> Callable[..., None]:
 
     What can't work together is a usage error.
     """
+    return _with_options(command, required=True)
 
+
+def optional_prometheus(command: Callable[..., None]) -> Callable[..., None]:
+    """The same options for a command that also works without metrics: `access` is None where no URL is given."""
+    return _with_options(command, required=False)
+
+
+def _with_options(command: Callable[..., None], *, required: bool) -> Callable[..., None]:
     @wraps(command)
     def with_access(**given: Any) -> None:
         own = {name: given.pop(name) for name in list(given) if name.startswith("prometheus_")}
         return command(access=None if own["prometheus_url"] is None else _access(**own), **given)
 
     wrapped: Callable[..., None] = with_access
-    for option in reversed(OPTIONS):
+    for option in reversed((_url_option(required=required), *OPTIONS)):
         wrapped = option(wrapped)
     return wrapped
 

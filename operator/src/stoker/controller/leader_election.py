@@ -31,6 +31,8 @@ from stoker.adapters.kubernetes.events import micro_time
 
 logger = logging.getLogger(__name__)
 
+LEASE = "stoker-controller"
+"""The name of the controller's Lease."""
 DURATION = 15.0
 """Seconds that a Lease is valid after its last change (client-go's default LeaseDuration)."""
 RENEW_DEADLINE = 10.0

@@ -26,13 +26,12 @@ from stoker.adapters.workers import Workers
 from stoker.cluster.process import until_one_ends, watching
 from stoker.cluster.watch import SilentWatchError, kopf_settings, watch_registry
 from stoker.controller.assembly import Ports, Timing, assemble
-from stoker.controller.leader_election import LeaderElector, LeaderOnlyApi, LeadershipLostError
+from stoker.controller.leader_election import LEASE, LeaderElector, LeaderOnlyApi, LeadershipLostError
 from stoker.controller.manifest_cache import warm_up
 from stoker.controller.metrics import ControllerMetrics
 
 logger = logging.getLogger(__name__)
 
-LEASE = "stoker-controller"
 RESYNC = 300.0
 """Seconds between two complete lists. Chosen because watches deliver changes at once, and a list of thousands of pods
 costs the API server much more than a watch.

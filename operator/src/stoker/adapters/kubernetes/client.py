@@ -23,6 +23,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config.config_exception import ConfigException
 from yaml import YAMLError
 
+from stoker.adapters.http_date import http_date
 from stoker.adapters.kubernetes import bounded_json
 from stoker.findings.finding import rfc3339
 
@@ -88,6 +89,16 @@ class ErrorCause:
 
     field: str
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The server's answer to a request for something other than an object. server_time: by its clock, in whole seconds;
+    None where it does not say.
+    """
+
+    content: Object
+    server_time: datetime | None
 
 
 class ApiError(Exception):
@@ -308,6 +319,16 @@ class Kubernetes:
         }
         await self._request("DELETE", resource.path(namespace, name), body=body)
 
+    async def would_create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
+        """Ask how the API server would answer a creation, admission included; nothing is stored (dryRun=All)."""
+        return await self._request("POST", resource.path(namespace), query={"dryRun": "All"}, body=body)
+
+    async def read(self, path: str) -> Answer:
+        """Read what is not an object, such as /version. Raises ApiError."""
+        dates: list[str] = []
+        content = await self._request("GET", path, dated=dates.append)
+        return Answer(content=content, server_time=http_date(dates[0]))
+
     async def log(
         self, namespace: str, pod: str, *, container: str, since: datetime | None, limit: int, timeout: float
     ) -> bytes:
@@ -332,9 +353,10 @@ class Kubernetes:
         content_type: str = "application/json",
         timeout: float | None = None,
         warn: Warn | None = None,
+        dated: Callable[[str], object] | None = None,
     ) -> Object:
         content = await self._exchange(
-            method, path, query=query, body=body, content_type=content_type, timeout=timeout, warn=warn
+            method, path, query=query, body=body, content_type=content_type, timeout=timeout, warn=warn, dated=dated
         )
         try:
             answer: object = await parse(content)
@@ -356,8 +378,11 @@ class Kubernetes:
         limit: int = -1,
         timeout: float | None = None,
         warn: Warn | None = None,
+        dated: Callable[[str], object] | None = None,
     ) -> bytes:
-        """Send a request and return the body of the response, at most `limit` bytes (-1: all). Raises ApiError."""
+        """Send a request and return the body of the response, at most `limit` bytes (-1: all). `dated` gets the header
+        Date. Raises ApiError.
+        """
         if self._session is None:
             msg = "the client is used outside its context"
             raise RuntimeError(msg)
@@ -384,6 +409,8 @@ class Kubernetes:
                 if warn is not None:
                     for header in response.headers.getall("Warning", []):
                         warn(warning_text(header))
+                if dated is not None:
+                    dated(response.headers.get("Date", ""))
                 return await response.read() if limit < 0 else await _at_most(response.content, limit)
         except (aiohttp.ClientError, TimeoutError, ConnectionError, OSError, ConfigException) as error:
             raise UnavailableError(name, code=None, reason=type(error).__name__, answer=str(error)) from None

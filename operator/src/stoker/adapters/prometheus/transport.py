@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import orjson
 import requests
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
+from stoker.adapters.http_date import http_date
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.findings.finding import single_line
 from stoker.findings.vocabulary import UnknownReason
@@ -222,7 +222,7 @@ def _rows(url: str, status: int, body: bytes, date: str | None) -> Rows:
     warnings = [_words(text) for text in said if not text.startswith("PromQL info:")]
     if envelope.get("isPartial") is True:
         warnings.append("isPartial: a storage node did not answer")
-    return Rows(rows, tuple(warnings), _date(date))
+    return Rows(rows, tuple(warnings), http_date(date))
 
 
 def _words(text: str) -> str:
@@ -232,15 +232,6 @@ def _words(text: str) -> str:
     half = MAX_WORDS // 2
     short = text if len(text) <= MAX_WORDS else f"{text[:half]} ... {text[-half:]}"
     return single_line(short)
-
-
-def _date(text: str | None) -> datetime | None:
-    """None for a time without its zone, too (RFC 9110 has only GMT)."""
-    try:
-        date = parsedate_to_datetime(text) if text else None
-    except ValueError:
-        return None
-    return None if date is None or date.tzinfo is None else date
 
 
 def _cause(error: BaseException) -> BaseException:

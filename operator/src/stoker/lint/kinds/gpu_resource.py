@@ -31,6 +31,11 @@ class GpuRequest:
     field: str
 
 
+def counts_gpus(resource: str) -> bool:
+    """Whether the units of an extended resource are GPUs or partitions of them, and not amounts of their memory."""
+    return bool(_GPU.fullmatch(resource)) and not _SHARE.search(resource)
+
+
 def gpu_request(container: Mapping[str, Any], at: str) -> GpuRequest | None:
     """What a container as the API writes it, at this field path, asks for; None for one without GPUs.
 
@@ -75,4 +80,4 @@ def uncounted_gpus(spec: Mapping[str, Any], resource: str) -> str | None:
     return None
 
 
-__all__ = ["WHOLE_GPU_RESOURCES", "GpuRequest", "gpu_request", "uncounted_gpus"]
+__all__ = ["WHOLE_GPU_RESOURCES", "GpuRequest", "counts_gpus", "gpu_request", "uncounted_gpus"]

@@ -1,0 +1,1 @@
+"""`stoker doctor` on a real control plane and a real Prometheus."""
