@@ -40,13 +40,6 @@ def test_thin_data_with_silences_is_as_likely_from_a_public_site() -> None:
     assert steady.confidence is Confidence.LIKELY
 
 
-def test_a_program_that_rests_beside_storage_of_the_node_may_wait_for_files() -> None:
-    pod = {"cpu": "0.7x240", "netRx": "2000x240", "netTx": "2000x240"}
-    (finding,) = found(STEADY, pod, mountsStorage=True)
-    assert Category.REMOTE_DATA_READ in (finding.category, *finding.alternatives)
-    assert Category.EXTERNAL_DATA_USAGE not in finding.alternatives
-
-
 def test_what_is_copied_at_the_start_may_be_data_or_libraries_from_anywhere() -> None:
     gpu = {"util": "0x32 80x100", "memoryUsed": "3x32 20000x100", "memoryFree": "32497x32 12500x100"}
     copied = {"cpu": "0.4x32 3x100", "netRx": "5e7x32 0x100", "diskWrite": "5e7x32 0x100"}

@@ -1,7 +1,7 @@
 """Causes that metrics cannot tell apart: what else a finding may be.
 
-A counter says how much a pod receives, not who sends; how much it writes, not what; and nothing of what the node reads
-for it. `merge` adds such causes to the alternatives of each finding that nothing but metrics supports.
+A counter says how much a pod receives, not who sends; and how much it writes, not what. `merge` adds such causes to the
+alternatives of each finding that nothing but metrics supports.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,6 @@ import numpy as np
 from stoker.diagnosis.series.examination import Examination
 from stoker.diagnosis.series.stages import runs
 from stoker.diagnosis.series.traffic import means, peak, received
-from stoker.diagnosis.series.unseen_traffic import is_hidden
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Category, Confidence, Source
 from stoker.telemetry.grid import BoolArray
@@ -20,8 +19,6 @@ from stoker.telemetry.series import PodSignal
 
 RECEIVING_BYTES = 100e3
 """bytes/s of a pod. Chosen because an installation or a copy receives more, and logs and metrics less."""
-COMPUTING_CORES = 0.95
-"""Cores for each GPU. Chosen because a thread that makes batches takes a whole core; one that waits for files, less."""
 LOADING_CORES = 2.0
 """Cores for each GPU from which something beside the launching thread computes."""
 THIN_BYTES = 15e6
@@ -45,7 +42,7 @@ IN_TRAINING: Mapping[Category, tuple[Category, ...]] = {
 
 
 def with_look_alikes(exam: Examination, finding: Finding, explains: BoolArray) -> Finding:
-    """The finding with the causes that its metrics fit as well, and only possible where one of these fits no worse.
+    """The finding with the causes that its metrics fit as well; only possible for data that comes as from a site.
 
     explains: the GPU time that it claims, one row a device. What the source or a log line says stands. What is only
     possible, and names one cause, gets no weaker one beside it: these leave no cause open.
@@ -54,19 +51,20 @@ def with_look_alikes(exam: Examination, finding: Finding, explains: BoolArray) -
         return finding
     mask = np.asarray(explains.any(axis=0), dtype=np.bool_)
     inside = bool((mask & exam.active).sum() > mask.sum() / 2)
-    others = [*_equals(exam, finding.category, mask)] if inside else []
-    confidence = Confidence.POSSIBLE if others else finding.confidence
-    if finding.alternatives or confidence is Confidence.LIKELY or others:
-        if inside:
-            others += [one for named in (finding.category, *finding.alternatives) for one in _weaker(exam, named, mask)]
-        else:
-            others += _at_start(exam, finding.category, mask)
+    rationed = inside and finding.category is Category.REMOTE_DATA_READ and _is_rationed(exam, mask)
+    confidence = Confidence.POSSIBLE if rationed else finding.confidence
+    if confidence is Confidence.POSSIBLE and not rationed and not finding.alternatives:
+        return finding
+    if inside:
+        others = [one for named in (finding.category, *finding.alternatives) for one in _in_training(exam, named, mask)]
+    else:
+        others = [*_at_start(exam, finding.category, mask)]
     alternatives = tuple(one for one in dict.fromkeys((*finding.alternatives, *others)) if one is not finding.category)
     return replace(finding, alternatives=alternatives, confidence=confidence)
 
 
 def _at_start(exam: Examination, category: Category, mask: BoolArray) -> Iterator[Category]:
-    """Weaker look-alikes of a cause before a GPU is used."""
+    """The look-alikes of a cause before a GPU is used."""
     yield from AT_START.get(category, ())
     if category is Category.LONG_LIBRARY_INSTALLATION:
         yield Category.DATA_PREPROCESSING
@@ -74,32 +72,13 @@ def _at_start(exam: Examination, category: Category, mask: BoolArray) -> Iterato
             yield from (Category.EXTERNAL_DATA_USAGE, Category.REMOTE_DATA_READ)
 
 
-def _weaker(exam: Examination, category: Category, mask: BoolArray) -> Iterator[Category]:
-    """Weaker look-alikes of a cause in training."""
+def _in_training(exam: Examination, category: Category, mask: BoolArray) -> Iterator[Category]:
+    """The look-alikes of a cause in training."""
     yield from IN_TRAINING.get(category, ())
-    waits = category in (Category.DATA_PREPROCESSING, Category.INEFFICIENT_HOST_GPU_TRANSFER)
-    if waits and is_hidden(exam, mask) and (_cores(exam, mask) or 0.0) < LOADING_CORES:
-        yield Category.REMOTE_DATA_READ
     if category is Category.REMOTE_DATA_READ and (peak(exam, received(exam), mask) or 0.0) >= RECEIVING_BYTES:
         yield Category.EXTERNAL_DATA_USAGE
     if category is Category.IMPROPER_BATCH_SIZE and (_cores(exam, mask) or 0.0) >= LOADING_CORES:
         yield Category.DATA_PREPROCESSING
-
-
-def _equals(exam: Examination, category: Category, mask: BoolArray) -> Iterator[Category]:
-    """The look-alikes of a cause in training that fit no worse than the cause itself."""
-    if category is Category.DATA_PREPROCESSING and _reads_unseen(exam, mask):
-        yield Category.REMOTE_DATA_READ
-    if category is Category.REMOTE_DATA_READ and _is_rationed(exam, mask):
-        yield Category.EXTERNAL_DATA_USAGE
-
-
-def _reads_unseen(exam: Examination, mask: BoolArray) -> bool:
-    """Whether the pods may wait for files that no counter shows: the node reads them, and their CPUs do not compute all
-    the time.
-    """
-    cores = _cores(exam, mask)
-    return is_hidden(exam, mask) and (cores is None or cores < COMPUTING_CORES)
 
 
 def _cores(exam: Examination, mask: BoolArray) -> float | None:

@@ -27,10 +27,6 @@ GPU or a larger batch only waits longer.
 - The GPUs have not been used yet: that is another stage.
 - The job has worked for less than fifteen minutes, the GPUs are MIG slices or shared, or samples are missing.
 
-The finding is only possible if the pods mount storage whose traffic is the node's, or have no network samples, and
-their CPUs compute for less than the whole time: they may wait for files that no counter shows. RemoteDataRead is the
-alternative then.
-
 ## Change
 
 Prepare the data once, in a CPU job, and read the result. Or decode and augment on the GPU (NVIDIA DALI). Or give the
