@@ -1,4 +1,4 @@
-"""The composition root: `python -m stoker` and the console script `stoker`."""
+"""The composition root: `python -m stoker`, and the console scripts `stoker` and `kubectl-stoker`."""
 
 import atexit
 import gc
@@ -8,13 +8,18 @@ import sys
 from stoker.cli import EXIT_INTERRUPTED, stoker
 
 
-def main() -> None:
-    """Run the command line."""
+def kubectl_plugin() -> None:
+    """Run the command line as a plugin of kubectl, which finds it as `kubectl-stoker` on PATH: `kubectl stoker`."""
+    main("kubectl stoker")
+
+
+def main(name: str = "stoker") -> None:
+    """Run the command line. `name` is what its user has typed, for help and usage."""
     # Pydantic would look for plugins of its own in the metadata of every installed package, which takes as long as
     # reading a manifest. Stoker uses none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
-        stoker(prog_name="stoker")
+        stoker(prog_name=name)
     except SystemExit as end:
         if end.code == EXIT_INTERRUPTED:
             # The interpreter would wait for threads that wait for a server; who has interrupted waits for neither.

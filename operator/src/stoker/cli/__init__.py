@@ -72,6 +72,13 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            if package in {"", "stoker"}:
+                raise
+            # Installed without its dependencies, for `stoker lint` alone (requirements/lint.txt).
+            message = f"this command needs {package}, which is not installed: install Stoker with all its dependencies"
+            raise click.UsageError(message, ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
