@@ -82,7 +82,8 @@ REQUIREMENTS ?= runtime
 .PHONY: image
 image: ## Build the image IMAGE=registry/stoker:tag for PLATFORMS, with SBOM and provenance, and push it
 	@test -f requirements/image.txt || { echo "no base image is pinned: run make image-pin, commit what it writes" >&2; exit 1; }
-	docker buildx build --build-arg PYTHON_IMAGE="$$(cat requirements/image.txt)" \
+	@mkdir -p build
+	docker buildx build --metadata-file build/image.json --build-arg PYTHON_IMAGE="$$(cat requirements/image.txt)" \
 		--build-arg REQUIREMENTS=$(REQUIREMENTS) --platform $(or $(PLATFORMS),linux/amd64) \
 		--sbom=true --provenance=mode=max --tag $(IMAGE) --push .
 
@@ -90,6 +91,14 @@ image: ## Build the image IMAGE=registry/stoker:tag for PLATFORMS, with SBOM and
 image-pin: ## Pin the base image of today: ask the registry for its digest and write requirements/image.txt
 	@hack/pin_image.sh python:3.13-slim > requirements/image.txt.new && mv requirements/image.txt.new requirements/image.txt
 	@cat requirements/image.txt
+
+.PHONY: wheel
+wheel: $(STAMP) ## Build the wheel into build/wheel, the same byte by byte from the same files
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir build/wheel .
+
+.PHONY: krew
+krew: $(STAMP) ## Make the archive and manifest of `kubectl stoker` for krew (URI=where the release's archive will be)
+	$(BIN)/python hack/krew.py $(URI)
 
 ##@ Develop
 
@@ -133,6 +142,7 @@ lock: $(STAMP) ## Pin the dependencies of pyproject.toml anew (LOCK_FLAGS=--upgr
 		--extra dev --extra build --extra report --extra traces pyproject.toml
 	$(UV_COMPILE) --output-file requirements/fuzz.txt --group fuzz
 	$(UV_COMPILE) --output-file requirements/report.txt --constraints requirements/test.txt --extra report pyproject.toml
+	$(UV_COMPILE) --output-file requirements/lint.txt --constraints requirements/runtime.txt --group lint
 	$(UV_COMPILE) --output-file requirements/build.txt --constraints requirements/test.txt --group image
 
 .PHONY: clean
