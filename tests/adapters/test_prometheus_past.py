@@ -40,8 +40,8 @@ class Tape:
         answer: list[dict[str, Any]] = []
         for origin, labels, value, first, last in self.rows:
             if f'"stoker_origin", "{origin}"' in query:
-                values = [[time, str(value)] for time in times if first.timestamp() < time <= last.timestamp()]
-                answer += [{"metric": {"stoker_origin": origin, **labels}, "values": values}] if values else []
+                values = np.array([(time, value) for time in times if first.timestamp() < time <= last.timestamp()])
+                answer += [{"metric": {"stoker_origin": origin, **labels}, "values": values}] if len(values) else []
         return Rows(answer, self.warnings, None)
 
     async def off_loop(self, work: Any, *arguments: Any) -> Any:

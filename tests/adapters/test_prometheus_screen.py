@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stoker.adapters.prometheus.metric_profile import Factors, profile_of
@@ -311,7 +312,7 @@ def test_owners_with_windows_of_their_own_make_nobody_elses_longer() -> None:
 def past(worked: Callable[[float], float | None]) -> list[Row]:
     """Rows of a look back in steps of five minutes: `worked` by the step's age in seconds, None for no row."""
     times = [NOW.timestamp() - 300 * number for number in range(289)][::-1]
-    values = [[time, str(value)] for time in times if (value := worked(NOW.timestamp() - time)) is not None]
+    values = np.array([(time, value) for time in times if (value := worked(NOW.timestamp() - time)) is not None])
     return [{"metric": {"UUID": "GPU-1", "namespace": "team", "pod": "bert-0"}, "values": values}]
 
 

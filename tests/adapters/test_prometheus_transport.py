@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from stoker.adapters.prometheus.access import PrometheusAccess
+from stoker.adapters.prometheus.connection import PrometheusConnection
 from stoker.adapters.prometheus.series import MAX_QUERIES
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.adapters.prometheus.transport import LimitExceeded
@@ -373,3 +374,30 @@ async def test_the_observer_is_told_what_each_query_was_for_and_why_it_failed(se
         with pytest.raises(MetricsUnavailable):
             await source.series(facts, NOW - timedelta(hours=1), NOW, timedelta(seconds=30))
     assert set(observer.queries) == {("examination", "PrometheusUnavailable")}
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")], ids=["compact", "with spaces"])
+async def test_samples_come_as_arrays_whatever_stands_in_labels(server: Stub, separators: tuple[str, str]) -> None:
+    rows = [
+        {"metric": {"pod": 'x"values":[[1,"2"]]'}, "values": [[30, "0.5"], [60.5, "NaN"], [90, "+Inf"]]},
+        {"metric": {"pod": "none"}, "values": []},
+        {"metric": {"pod": "last"}, "values": [[90, "1e+06"]]},
+    ]
+    body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": rows}}, separators=separators)
+    server.behave = lambda handler: answer(handler, body.encode())
+    connection = PrometheusConnection(PrometheusAccess(url=server.url), max_skew=None)
+    read = await connection.range("up", 30, 90, 30)
+    await connection.close()
+    assert [row["metric"]["pod"] for row in read] == ['x"values":[[1,"2"]]', "none", "last"]
+    assert repr(read[0]["values"].tolist()) == "[[30.0, 0.5], [60.5, nan], [90.0, inf]]"
+    assert [row["values"].shape for row in read[1:]] == [(0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("values", [b'[[30,"one"]]', b"[[30]]", b"[[30,null]]", b"7", b"null", b'"x"', b'[[30,"1"]'])
+async def test_samples_that_are_none_are_no_answer(server: Stub, values: bytes) -> None:
+    body = b'{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":%s}]}}' % values
+    server.behave = lambda handler: answer(handler, body)
+    connection = PrometheusConnection(PrometheusAccess(url=server.url), max_skew=None)
+    with pytest.raises(MetricsUnavailable, match="answered"):
+        await connection.range("up", 30, 90, 30)
+    await connection.close()

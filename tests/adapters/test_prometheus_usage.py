@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stoker.adapters.prometheus.access import PrometheusAccess
@@ -40,8 +41,8 @@ class Tape:
             if f'"stoker_origin", "{origin}"' not in query:
                 continue
             times = [start + step * number for number in range(round((end - start) / step) + 1)]
-            values = [[time, str(value)] for time in times if first.timestamp() < time - 1 <= last.timestamp()]
-            if values:
+            values = np.array([(time, value) for time in times if first.timestamp() < time - 1 <= last.timestamp()])
+            if len(values):
                 answer.append({"metric": {"stoker_origin": origin, **labels}, "values": values})
         return Rows(answer, (), None)
 

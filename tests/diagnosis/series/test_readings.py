@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.telemetry.readings import added, highest, link_rates, mean_rates, proven, reading, steadiest
+from stoker.telemetry.readings import added, highest, link_rates, mean_rates, parsed, proven, reading, steadiest
 
 GAP = 135.0
 
@@ -18,10 +18,17 @@ def pairs(one: np.ndarray) -> list[tuple[float, float]]:
 
 
 def test_a_sample_that_is_no_value_is_left_out() -> None:
-    told = [(30.0, "1"), (60.0, "NaN"), (90.0, "+Inf"), (120.0, "-1"), (150.0, "9223372036854775794"), (180.0, "2")]
+    told = parsed(b'[30,"1"],[60,"NaN"],[90,"+Inf"],[120.5,"-1"],[150,"9223372036854775794"], [180, "2e+00"]')
+    assert len(told) == 6
     assert pairs(reading(told, 1e5)) == [(30, 1), (180, 2)]
-    assert len(reading([])) == 0
-    assert highest([reading([]), reading(told, 1e5)]) == 2
+    assert len(reading(parsed(b""))) == 0
+    assert highest([parsed(b"[]"), reading(told, 1e5)]) == 2
+
+
+@pytest.mark.parametrize("text", [b'[30,"1"],[60', b'[30,"one"]', b'[30,"1"],null', b'[30,""]'])
+def test_what_is_no_list_of_samples_is_not_read(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"convert|reshape"):
+        parsed(text)
 
 
 def power(total: np.ndarray, step: float = 30, *, late: float = 0, most: float = 1e9) -> list[tuple[float, float]]:

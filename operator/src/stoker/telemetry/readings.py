@@ -16,11 +16,20 @@ RESETS_SHARE = 0.02
 """A total falls only when it begins anew; a rate falls about as often as it rises."""
 
 
-def reading(samples: Iterable[tuple[float, str]], most: float = MOST) -> FloatArray:
-    """Samples as Prometheus writes them, without those that are no values: NaN, infinite, negative or over `most`."""
-    pairs = [(time, number) for time, value in samples if 0 <= (number := float(value)) <= most]
-    values: FloatArray = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-    return values
+def parsed(text: bytes) -> FloatArray:
+    """Samples as Prometheus writes them in JSON, `[1700000000,"0.5"],[1700000030,"NaN"]`, with brackets around them or
+    without. Raises ValueError for anything else.
+    """
+    numbers = text.translate(None, b'[]" \t\r\n')
+    values: FloatArray = np.array(numbers.split(b",") if numbers else [], dtype=np.float64)
+    return values.reshape(-1, 2)
+
+
+def reading(samples: FloatArray, most: float = MOST) -> FloatArray:
+    """The samples without those that are no values: NaN, infinite, negative or over `most`."""
+    with np.errstate(invalid="ignore"):
+        kept: FloatArray = samples[(samples[:, 1] >= 0) & (samples[:, 1] <= most)]
+    return kept
 
 
 def scaled(one: FloatArray, factor: float) -> FloatArray:

@@ -4,7 +4,7 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -118,11 +118,6 @@ def _another_clock(skew: timedelta) -> MetricsUnavailable:
     side = "ahead of" if skew > timedelta(0) else "behind"
     message = f"Prometheus' clock is {abs(skew).total_seconds():.0f} s {side} ours"
     return MetricsUnavailable(UnknownReason.STALE, message)
-
-
-def points(row: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """A range's row as (seconds since the epoch, value)."""
-    return [(float(time), number(value)) for time, value in row["values"]]
 
 
 def number(text: str) -> float:

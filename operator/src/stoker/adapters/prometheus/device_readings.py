@@ -14,6 +14,7 @@ from stoker.telemetry.readings import (
     highest,
     link_rates,
     mean_rates,
+    parsed,
     proven,
     reading,
     scaled,
@@ -119,7 +120,7 @@ class DeviceReadings:
         rows = self._rows[metric.name]
         values = [scaled(row.samples, factor) for row in rows]
         if metric.kind is Aggregation.TOTAL:
-            nothing = reading(())
+            nothing = parsed(b"")
             taken = [self._taken.get((metric.name, row.labels), nothing) for row in rows]
             most = PLAUSIBLE[Unit.WATTS]
             values = [mean_rates(one, at, step, gap, most) for one, at in zip(values, taken, strict=True)]

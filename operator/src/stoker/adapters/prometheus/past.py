@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.adapters.prometheus.access import PrometheusAccess
-from stoker.adapters.prometheus.connection import PrometheusConnection, aware, points
+from stoker.adapters.prometheus.connection import PrometheusConnection, aware
 from stoker.adapters.prometheus.metric_profile import PLAUSIBLE, RATIO_LIMIT, Factors, Identity, Metric, profile_of
 from stoker.adapters.prometheus.promql import ORIGIN, Selectors, aggregate, any_of, duration, named, union
 from stoker.adapters.prometheus.screen import ENERGY_STEP, lowest_ceiling
@@ -368,7 +368,7 @@ class _SeriesPart:
 
     @classmethod
     def of(cls, row: Mapping[str, Any], start: float, step: float) -> Self:
-        told = np.array(points(row), dtype=np.float64)
+        told = row["values"]
         places = np.rint((told[:, 0] - start) / step).astype(np.int64)
         values = np.full(int(places[-1] - places[0]) + 1, np.nan)
         values[places - places[0]] = np.where(np.isnan(told[:, 1]), np.inf, told[:, 1])

@@ -537,7 +537,7 @@ class Screening:
             identity = self._profile.identity(row["metric"])
             if identity is None:
                 continue
-            idle = {round(float(time)) for time, value in row["values"] if number(value) == 0}
+            idle = {round(time) for time, value in row["values"].tolist() if value == 0}
             first = end
             while first - seconds >= start and round(first) in idle:
                 first -= seconds

@@ -3,7 +3,8 @@
 As of 0.7.2 the client waits for ever by default, sends the query in the URL even by POST, drops the warnings by which
 Prometheus says that an answer is partial, and parses with `json`, which holds the interpreter for half a second on
 large answers. `Transport` stands where it expects a requests.Session and does these four things right: a deadline for
-the whole exchange, a form in the body, `Rows` that carry the warnings through the client to its caller, and orjson.
+the whole exchange, a form in the body, `Rows` that carry the warnings through the client to its caller, and orjson,
+which gets the samples of a range not as objects: the garbage collector would go through each of them again and again.
 """
 
 import base64
@@ -11,7 +12,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from stoker.adapters.http_date import http_date
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.findings.finding import single_line
 from stoker.findings.vocabulary import UnknownReason
+from stoker.telemetry.readings import parsed
 from stoker.telemetry.screen import MetricsUnavailable
+from stoker.telemetry.series import FloatArray
 
 CONNECT_SECONDS = 3.05
 """Seconds until the connection stands: a little over 3, the first retransmission of TCP."""
@@ -35,6 +38,8 @@ CHUNK = 256 * 1024
 MAX_WORDS = 400
 """Characters of a server's error or warning that are repeated in logs and conditions."""
 
+_SAMPLES, _SAMPLES_END = b'"values":[[', b"]]"
+"""Around a row's samples, as servers write them. No string in JSON looks like that: its quotes are escaped."""
 _LIMIT = re.compile(
     r"too many (samples|points|chunks|series)|maximum (resolution|number)|limit.{0,20}(exceeded|violated)"
     r"|exceed(s|ed) .{0,40}limit|err-mimir-max|-search\.max",
@@ -44,7 +49,9 @@ _LIMIT = re.compile(
 
 
 class Rows(list[dict[str, Any]]):
-    """The rows of an answer, with what its envelope says of them."""
+    """The rows of an answer, with what its envelope says of them. A range's row has its samples under `values`, as an
+    array of shape (samples, 2): seconds since the epoch, and values.
+    """
 
     def __init__(self, rows: list[dict[str, Any]], warnings: tuple[str, ...], server_time: datetime | None) -> None:
         super().__init__(rows)
@@ -198,8 +205,9 @@ def _secret(path: Path, what: str) -> str:
 
 
 def _rows(url: str, status: int, body: bytes, date: str | None) -> Rows:
+    rest, samples = _without_samples(body)
     try:
-        envelope = orjson.loads(body)
+        envelope = orjson.loads(rest)
     except orjson.JSONDecodeError:
         envelope = None
     if status in (401, 403):
@@ -216,6 +224,12 @@ def _rows(url: str, status: int, body: bytes, date: str | None) -> Rows:
     rows = envelope["data"].get("result") if isinstance(envelope.get("data"), dict) else None
     if not isinstance(rows, list):
         raise _unavailable(f"{url} answered without a result")
+    try:
+        for row in rows:
+            if "values" in row:
+                row["values"] = _parsed(row["values"], samples)
+    except (IndexError, TypeError, ValueError) as error:
+        raise _unavailable(f"{url} answered with samples that can't be read: {single_line(str(error))}") from error
     # `infos` only remark on the query's style, and before 2.54 they came with the warnings; warnings say that something
     # could not be read. VictoriaMetrics has a field for that.
     said = map(str, envelope.get("warnings") or ())
@@ -223,6 +237,23 @@ def _rows(url: str, status: int, body: bytes, date: str | None) -> Rows:
     if envelope.get("isPartial") is True:
         warnings.append("isPartial: a storage node did not answer")
     return Rows(rows, tuple(warnings), http_date(date))
+
+
+def _without_samples(body: bytes) -> tuple[bytes, list[bytes]]:
+    """The JSON with the number of a row's samples in their place, and the samples of all rows."""
+    first, *others = body.split(_SAMPLES)
+    samples: list[bytes] = []
+    rest = [first]
+    for number, part in enumerate(others):
+        written, _, after = part.partition(_SAMPLES_END)
+        samples.append(written)
+        rest.append(b'"values":%d%s' % (number, after))
+    return b"".join(rest), samples
+
+
+def _parsed(values: object, samples: Sequence[bytes]) -> FloatArray:
+    """A row's samples: those of that number, or those of a server that writes JSON with spaces, or that has none."""
+    return parsed(samples[values] if isinstance(values, int) else orjson.dumps(values))
 
 
 def _words(text: str) -> str:

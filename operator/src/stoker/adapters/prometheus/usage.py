@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from stoker.adapters.prometheus.access import PrometheusAccess
-from stoker.adapters.prometheus.connection import PrometheusConnection, aware, points
+from stoker.adapters.prometheus.connection import PrometheusConnection, aware
 from stoker.adapters.prometheus.metric_profile import (
     FACTORS,
     PLAUSIBLE,
@@ -315,7 +315,7 @@ class _SlicedResult:
                 labels: dict[str, str] = dict(row["metric"])
                 origin = labels.pop(ORIGIN)
                 values = gathered[origin].setdefault(frozenset(labels.items()), [None] * size)
-                for time, value in points(row):
+                for time, value in row["values"].tolist():
                     if math.isfinite(value):
                         values[round((time - first) / step)] = value
         return cls(

@@ -7,7 +7,6 @@ from statistics import median
 from typing import Any
 
 from stoker.adapters.kubernetes.client import ApiError
-from stoker.adapters.prometheus.connection import points
 from stoker.adapters.prometheus.metric_profile import MetricProfile
 from stoker.adapters.prometheus.promql import ORIGIN, Selectors, aggregate, any_of, duration, named, union
 from stoker.adapters.prometheus.source import RESOLUTION
@@ -93,9 +92,7 @@ async def scrape_interval(scene: Scene) -> Outcome:
     metrics = await scene.metrics()
     rows = await gpu_rows(scene)
     times = [
-        [time for time, _ in points(row)]
-        for query in _sample_queries(metrics, rows)
-        for row in await scene.query(query)
+        row["values"][:, 0].tolist() for query in _sample_queries(metrics, rows) for row in await scene.query(query)
     ]
     try:
         settings = (await scene.component(Role.CONTROLLER)).settings
