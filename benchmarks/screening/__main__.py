@@ -15,68 +15,21 @@ others stand only where a closer look or an examination may read them.
 import argparse
 import multiprocessing
 import platform
-import subprocess
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.prometheus import prometheus
 from benchmarks.screening.cluster import EVERY, SCREENED, Job, Kind, Played
 from benchmarks.screening.history import push
 from benchmarks.screening.tick import Tick, operate
-from e2e.cluster.binaries import resolve_all
-from e2e.cluster.ports import PortReservations
 from stoker.adapters.prometheus.access import QUERY_TIMEOUT
 
 MINUTES, STEP = 75, 30.0
 SIZES = (100, 1_000, 10_000)
-
-
-# ---------------------------------------------------------------------------------------------------------- Prometheus
-
-
-@contextmanager
-def prometheus(folder: Path) -> Iterator[str]:
-    """A Prometheus that takes samples of the last hours in any order of series; its address."""
-    programs = resolve_all(["prometheus"])
-    ports = PortReservations()
-    port = ports.reserve()
-    (folder / "prometheus.yml").write_text("global: {}\n")
-    command = [
-        str(programs["prometheus"]),
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--web.enable-remote-write-receiver",
-        # The head takes what is younger than half a block.
-        "--storage.tsdb.min-block-duration=12h",
-        "--storage.tsdb.max-block-duration=12h",
-    ]
-    url = f"http://127.0.0.1:{port}"
-    with (folder / "prometheus.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
-        try:
-            while not ready(url):
-                if server.poll() is not None:
-                    raise SystemExit((folder / "prometheus.log").read_text()[-2000:])
-                time.sleep(0.1)
-            yield url
-        finally:
-            server.kill()
-            ports.release()
-
-
-def ready(url: str) -> bool:
-    """Whether it answers."""
-    try:
-        with urllib.request.urlopen(f"{url}/-/ready", timeout=1) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 def fill(url: str, jobs: int, end: datetime, *, all_metrics: bool) -> tuple[int, int]:

@@ -4,13 +4,13 @@ import asyncio
 import logging
 import re
 import time
-import urllib.request
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from benchmarks.prometheus import served
 from benchmarks.screening.cluster import store
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
@@ -96,23 +96,6 @@ def peak() -> float:
     """The process's largest memory in MiB. Not ru_maxrss, which a child has from its parent."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) / 1024 if found is not None else float("nan")
-
-
-def served(url: str) -> tuple[int, int, float, float]:
-    """What Prometheus has served and needed for it: queries, range queries among them, bytes, CPU seconds."""
-    with urllib.request.urlopen(f"{url}/metrics") as response:
-        text = response.read().decode()
-
-    def total(metric: str, handler: str = "/api/v1/query(?:_range)?") -> float:
-        found = re.findall(rf'^{metric}\{{.*?handler="{handler}".*?\}} (\S+)$', text, re.MULTILINE)
-        return sum(map(float, found))
-
-    return (
-        int(total("prometheus_http_requests_total")),
-        int(total("prometheus_http_requests_total", "/api/v1/query_range")),
-        total("prometheus_http_response_size_bytes_sum"),
-        float(re.findall(r"^process_cpu_seconds_total (\S+)$", text, re.MULTILINE)[0]),
-    )
 
 
 def operate(url: str, jobs: int, end: datetime, ticks: int, timeout: timedelta, answer: Connection) -> None:

@@ -1,0 +1,1 @@
+"""What one job's examination costs: `python -m benchmarks.examination`."""
