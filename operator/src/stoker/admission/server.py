@@ -40,6 +40,7 @@ from stoker.admission.admission_review import (
     TooDeepError,
     refuse_unread,
 )
+from stoker.admission.overload import OverloadLog
 from stoker.findings.finding import rfc3339
 
 logger = logging.getLogger(__name__)
@@ -117,6 +118,7 @@ class AdmissionServer:
         self._follower: asyncio.Task[None] | None = None
         self._large = asyncio.Semaphore(settings.large_bodies)
         self._reviews = 0
+        self._overload = OverloadLog()
         self._paths = ", ".join(f"POST {route.path}" for route in routes)
         app = web.Application(middlewares=[self._frame])
         for route in routes:
@@ -303,7 +305,9 @@ class AdmissionServer:
         except web.HTTPException as error:
             response = _refused(HTTPStatus(error.status), error.reason)
         except _BusyError as error:
-            response = _refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}: ask again later")
+            message = f"{error}: ask again later"
+            self._overload.refused(message)
+            response = _status(HTTPStatus.SERVICE_UNAVAILABLE, message)
             response.headers["Retry-After"] = str(RETRY_AFTER)
             if not request.content.at_eof():
                 response.force_close()
@@ -375,5 +379,9 @@ logger.addFilter(_FewLines())
 def _refused(status: HTTPStatus, message: str) -> web.Response:
     """An HTTP error with a Status as its body. The API server passes its message on, but not a plain text."""
     logger.warning("Refused a request with HTTP %d: %s", status, message)
+    return _status(status, message)
+
+
+def _status(status: HTTPStatus, message: str) -> web.Response:
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "message": f"stoker: {message}"}
     return web.json_response(body, status=status)
