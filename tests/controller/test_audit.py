@@ -89,6 +89,7 @@ def test_a_warning_is_told_with_all_that_it_rested_on(lines: Any) -> None:
         "owner": "ada",
         "team": "nlp",
         "gpus": 8,
+        "decision": f"{line['uid']}.2026-11-21T10:00:00Z",
         "policy": "research",
         "policies": POLICIES,
         "idleSince": "2026-11-21T10:00:00Z",

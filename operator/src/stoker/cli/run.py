@@ -1,9 +1,10 @@
 """`stoker run`: the operator's two processes."""
 
+import json
 import logging
 import sys
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,26 @@ class PlainFormatter(logging.Formatter):
         from stoker.findings.finding import printable
 
         return printable(super().formatException(ei))
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats log lines as JSON objects, one a line; what is not ASCII is escaped. Fields of `extra={"about": ...}`
+    stand beside the message.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "about", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        # DEL is the one control character that JSON leaves as it is.
+        return json.dumps(line, default=str).replace("\x7f", "\\u007f")
 
 
 C = TypeVar("C", bound=Callable[..., None])
@@ -59,10 +80,20 @@ def metrics_options(command: C) -> C:
 
 @click.group()
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
-def run(log_level: str) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    envvar="STOKER_LOG_FORMAT",
+    show_envvar=True,
+    help="Format of the log on standard error. The audit on standard output is always JSON.",
+)
+def run(log_level: str, log_format: str) -> None:
     """Run a part of the operator, in the cluster of $KUBECONFIG or of the pod's ServiceAccount."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    text = PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S%z")
+    handler.setFormatter(JsonFormatter() if log_format == "json" else text)
     logging.basicConfig(level=log_level.upper(), handlers=[handler])
     # The audit is JSON alone, on the other stream: whoever collects it need not tell it from text.
     audit = logging.getLogger("stoker.audit")

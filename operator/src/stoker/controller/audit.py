@@ -12,6 +12,7 @@ from typing import Any
 from stoker.adapters.clock import Clock
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
+from stoker.controller.decision import decision_id
 from stoker.findings.finding import rfc3339
 from stoker.reclaim import Notice, NoticeReason, revisions_to_status
 
@@ -58,6 +59,8 @@ class Audit:
             "gpus": status.get("gpus"),
         } | _policies(revisions_to_status(notice.policies) or record.get("policies", ()))
         numbers = {name: record[name] for name in RECORDED if name in record} | dict(notice.numbers)
+        if "warnedAt" in numbers:
+            about["decision"] = decision_id(metadata["uid"], str(numbers["warnedAt"]))
         self._write(notice.reason, about | numbers, notice.message)
 
     def of_policy(

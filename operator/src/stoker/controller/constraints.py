@@ -24,6 +24,7 @@ from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
 from stoker.controller.brake import Brakes
 from stoker.controller.capacity import Capacity, CapacityUnreadableError, is_understood, requests_of
+from stoker.controller.decision import about
 from stoker.findings.vocabulary import ReclaimMode, ReclaimState
 from stoker.policy.effective import EffectivePolicy, JobTraits
 from stoker.reclaim import Constraints, Obstruction, Record
@@ -172,7 +173,12 @@ class ClusterConstraints:
                 others = tuple(one for one in slots if not is_held_by(one, request.job_uid, request.warned_at))
                 is_new = len(others) == len(slots)
                 if is_new and (obstruction := full(slots, request.slot(now), await self._budget(policy))):
-                    logger.info("%s: not reclaimed now: %s", request.job, obstruction.reason)
+                    logger.info(
+                        "%s: not reclaimed now: %s",
+                        request.job,
+                        obstruction.reason,
+                        extra=about(job.namespace, job.name, job.uid, request.warned_at),
+                    )
                     return False
                 # After a crash between slot and action, the slot's time moves to the time of the action.
                 taken = [one.to_status() for one in (*others, request.slot(now))]

@@ -16,6 +16,7 @@ from stoker.cluster.workqueue import Transient
 from stoker.controller.candidates import candidate as candidate_of
 from stoker.controller.candidates import is_of, is_unsuspended
 from stoker.controller.children import Children
+from stoker.controller.decision import about
 from stoker.controller.grace_periods import WarningAges
 from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.presence import PresenceQuery
@@ -187,7 +188,11 @@ class Reclaimer:
                     return idle
                 case _:
                     logger.info(
-                        "%s/%s: not reclaimed when checked again: %s", job.namespace, job.name, next_plan.reason
+                        "%s/%s: not reclaimed when checked again: %s",
+                        job.namespace,
+                        job.name,
+                        next_plan.reason,
+                        extra=about(job.namespace, job.name, job.uid, record.warned_at),
                     )
                     raw = await self._status_writer.write(
                         raw, {**raw["status"], "reclaim": next_plan.record.to_status()}
@@ -198,6 +203,13 @@ class Reclaimer:
             case = replace(case, execution=replace(execution, check_age=check_age))
             next_plan = plan(case)
         await self._act(next_plan, child, mechanism)
+        logger.info(
+            "%s/%s: reclaimed: %s",
+            job.namespace,
+            job.name,
+            next_plan.record.reason,
+            extra=about(job.namespace, job.name, job.uid, record.warned_at),
+        )
         return None
 
     async def _act(self, next_plan: Plan, child: Object, mechanism: SuspendMechanism | None) -> None:
@@ -208,8 +220,6 @@ class Reclaimer:
             await self._children.delete(child)
         elif mechanism is not None:  # or a gate would have held the job back
             await self._children.suspension.suspend(child, mechanism, BY_RECLAIM)
-        metadata = child["metadata"]
-        logger.info("%s/%s: reclaimed: %s", metadata["namespace"], metadata["name"], next_plan.record.reason)
 
     async def _with_mechanism(
         self, candidate: Candidate, child: Object, *, afresh: bool

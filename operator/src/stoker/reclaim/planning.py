@@ -167,10 +167,12 @@ def _left_alone(case: Case, hold: GateHold) -> Plan:
         rule=cause.rule if hold.observes and cause is not None else None,
     )
     notices: tuple[Notice, ...] = ()
-    if case.record.has_warning:
+    warned_at = case.record.warned_at
+    if case.record.has_warning and warned_at is not None:
         record = record.remembering(case.now, ReclaimEvent.CANCELLED, hold.reason, policies=case.policy.revisions)
         message = f"The warning is cancelled: {hold.reason}."
-        notices = (_notice(case, NoticeReason.CANCELLED, message, rfc3339(case.now)),)
+        # The record has no warning any more, and the audit must still tell which one it was.
+        notices = (_notice(case, NoticeReason.CANCELLED, message, rfc3339(case.now), warnedAt=rfc3339(warned_at)),)
     if hold.observes and cause is not None and since is not None:
         record = replace(
             # Since when it is idle stands in idleSince, which moves while its beginning is searched for.
