@@ -178,3 +178,8 @@ prometheus.io/scheme: https
 - --metrics-certificate-folder=/metrics-certificate
 {{- end }}
 {{- end -}}
+
+{{- /* The format of the log. */ -}}
+{{- define "stoker.logEnv" -}}
+- {name: STOKER_LOG_FORMAT, value: {{ .Values.logFormat }}}
+{{- end -}}

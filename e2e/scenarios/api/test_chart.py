@@ -344,6 +344,44 @@ def test_the_alerts_are_those_of_the_rule_file(installed: Cluster) -> None:
     assert rule["spec"] == rules()
 
 
+def test_the_dashboards_come_in_config_maps_that_grafanas_sidecar_finds(installed: Cluster) -> None:
+    assert [one for one in rendered(installed) if "dashboard" in one["metadata"]["name"]] == []
+    documents = rendered(installed, {"metrics": {"dashboards": {"enabled": True}}})
+    found = {name: text for one in documents if one["kind"] == "ConfigMap" for name, text in one["data"].items()}
+    files = {path.name: path.read_text() for path in (CHART / "monitoring" / "dashboards").glob("*.json")}
+    assert {name: json.loads(text) for name, text in found.items()} == {
+        name: json.loads(text) for name, text in files.items()
+    }
+    [label] = {one["metadata"]["labels"]["grafana_dashboard"] for one in documents if one["kind"] == "ConfigMap"}
+    assert label == "1"
+
+
+def test_the_report_runs_by_a_schedule_where_that_is_asked_for(installed: Cluster, applier: Applier) -> None:
+    assert [one for one in rendered(installed) if one["kind"] == "CronJob"] == []
+    secret = {"name": "mimir", "tokenKey": "token"}
+    values = {"prometheus": {"secret": secret}, "report": {"enabled": True, "volumeClaim": "reports"}}
+    documents = rendered(installed, values)
+    cron = only(documents, "CronJob")["spec"]
+    assert (cron["schedule"], cron["timeZone"], cron["concurrencyPolicy"]) == ("0 6 * * 1", "Etc/UTC", "Forbid")
+    template = cron["jobTemplate"]["spec"]["template"]
+    [container] = template["spec"]["containers"]
+    assert container["image"].startswith("stoker-report:")
+    assert container["args"][-1] == "--output=/reports/$(JOB_NAME).html"
+    assert "--prometheus-token-file=/etc/stoker/prometheus/token" in container["args"]
+    installed.kubectl("label", "namespace", applier.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "report"},
+        "spec": template["spec"] | {"serviceAccountName": "default"},
+    }
+    done = applier.run("create", "-f", "-", "--dry-run=server", manifest=pod)
+    assert done.returncode == 0, done.stderr
+    assert only(documents, "ClusterRole", "stoker-report")["rules"] == [
+        {"apiGroups": ["stoker.dev"], "resources": ["dljobs"], "verbs": ["list"]}
+    ]
+
+
 def test_replicas_are_spread_and_the_leader_has_a_stand_in(installed: Cluster) -> None:
     documents = rendered(installed, {"admission": {"spread": "DoNotSchedule"}})
     for component, unsatisfiable in (("admission", "DoNotSchedule"), ("controller", "ScheduleAnyway")):
@@ -375,12 +413,14 @@ def test_the_api_server_takes_every_object_of_the_chart(installed: Cluster) -> N
         },
         "notification": {"secretName": "people"},
         "controller": {"readLogs": True},
+        "report": {"enabled": True, "volumeClaim": "reports", "namespaces": ["nlp"]},
     }
+    values["metrics"]["dashboards"] = {"enabled": True, "annotations": {"grafana_folder": "Stoker"}}
     documents = rendered(installed, values)
     [container] = only(documents, "Deployment", "all-admission")["spec"]["template"]["spec"]["containers"]
     parsed = admission_command.make_context("admission", container["args"][2:])
     assert (parsed.params["note_sessions"], parsed.params["client_names"]) == (True, ("kube-apiserver",))
-    assert only(documents, "ConfigMap")["data"]["ca.crt"].strip() == installed.ca_pem.strip()
+    assert only(documents, "ConfigMap", "all-admission-client-ca")["data"]["ca.crt"].strip() == installed.ca_pem.strip()
     done = installed.run_kubectl("create", "--dry-run=server", "-f", "-", input=yaml.safe_dump_all(documents))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == len(documents)

@@ -1,6 +1,8 @@
 """The demo checks each of its claims while it tells them; here it is held to them."""
 
+import json
 import os
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
@@ -8,13 +10,26 @@ from playwright.sync_api import expect
 from e2e.browser import NoBrowserError, started
 from e2e.conftest import StartCluster
 from e2e.demo.story import REPORT, tell
+from e2e.operator import CHART
 
 
 def test_every_claim_of_the_demo_holds(start_cluster: StartCluster) -> None:
-    """The first claim that does not hold raises, with the claim in words."""
+    """The first claim that does not hold raises, with the claim in words. Its Prometheus, which scrapes both processes,
+    then has data for every panel of the dashboards.
+    """
     cluster = start_cluster("demo-test")
     tell(cluster)
+    silent = [panel for panel, promql in panel_queries() if not cluster.query(promql)]
+    assert silent == []
     cluster.stop()
+
+
+def panel_queries() -> Iterator[tuple[str, str]]:
+    """Each query of the chart's dashboards, by dashboard and panel; a rate over the demo's last minute."""
+    for path in sorted((CHART / "monitoring" / "dashboards").glob("*.json")):
+        for panel in json.loads(path.read_text())["panels"]:
+            for target in panel["targets"]:
+                yield f"{path.stem}: {panel['title']}", target["expr"].replace("$__rate_interval", "1m")
 
 
 def test_the_demos_report_shows_its_jobs_in_a_browser() -> None:

@@ -1,14 +1,18 @@
 """`stoker report` on a real Prometheus: GPU-hours of jobs that are gone, against what is known to have happened."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
+from e2e.cluster import binaries
+from e2e.operator import CHART
 from e2e.scenarios.metrics.recorded import RecordedPrometheus
 from e2e.scenarios.report.cluster_past import HONOURED, RENAMED, Claim, Labels, PastJob, record
 from stoker.cli import stoker
@@ -69,6 +73,27 @@ def report(url: str, *arguments: str, start: datetime = END - timedelta(days=1))
     assert result.exit_code == 0, result.output
     document: dict[str, Any] = json.loads(result.stdout)
     return document
+
+
+@pytest.mark.parametrize("keeps", [False, True], ids=["in the log", "as a page"])
+def test_the_command_of_the_charts_cron_job_writes_the_report(prometheus: str, tmp_path: Path, *, keeps: bool) -> None:
+    """The arguments as they stand in the CronJob; the kubelet fills in the Job's name."""
+    values = [f"--set=prometheus.url={prometheus}", "--set=report.enabled=true", "--set=report.since=2d"]
+    if keeps:
+        values.append("--set=report.volumeClaim=reports")
+    argv = [str(binaries.resolve("helm")), "template", "stoker", str(CHART), "--show-only=templates/report.yaml"]
+    rendered = subprocess.run([*argv, *values], capture_output=True, text=True, check=True).stdout
+    [cron] = [one for one in yaml.safe_load_all(rendered) if one["kind"] == "CronJob"]
+    [container] = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    arguments = [
+        argument.replace("/reports/$(JOB_NAME)", f"{tmp_path}/stoker-report-29") for argument in container["args"]
+    ]
+    assert container["command"] == ["stoker"]
+    result = CliRunner().invoke(stoker, arguments, env={"KUBECONFIG": "none"}, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "nlp" in result.stdout
+    pages = [path.name for path in tmp_path.iterdir()]
+    assert pages == (["stoker-report-29.html"] if keeps else [])
 
 
 def test_the_balance_of_a_day_is_what_happened_deleted_jobs_and_unsampled_ones_included(prometheus: str) -> None:
