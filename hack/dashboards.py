@@ -117,6 +117,8 @@ TEAMS = Dashboard(
             queries={
                 "{{team}}": "sum by (team) (max by (uid) (stoker_dljob_gpus_held)"
                 f" * on (uid) {IDLE_NOW} * on (uid) group_left (team) {INFO})"
+                " or sum by (team) (max by (uid) (stoker_dljob_gpus_held)"
+                f" * on (uid) group_left (team) {INFO}) * 0"
             },
         ),
         Panel(
