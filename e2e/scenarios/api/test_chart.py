@@ -403,7 +403,11 @@ def test_the_api_server_takes_every_object_of_the_chart(installed: Cluster) -> N
         "fullnameOverride": "all",
         "crds": {"install": False},
         "admissionPolicies": {"protectedNamespaces": ["argocd"], "namespaceLabels": {"example.com/gpu": 'a"b'}},
-        "metrics": {"readers": [{"kind": "Group", "name": "monitoring"}], "certificateSecret": "metrics"},
+        "metrics": {
+            "readers": [{"kind": "Group", "name": "monitoring"}],
+            "certificateSecret": "metrics",
+            "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Stoker"}},
+        },
         "networkPolicy": {"apiServerCIDRs": ["10.0.0.0/28"], "controllerEgress": [{"ports": [{"port": 443}]}]},
         "admission": {
             "clientCA": installed.ca_pem,
@@ -415,7 +419,6 @@ def test_the_api_server_takes_every_object_of_the_chart(installed: Cluster) -> N
         "controller": {"readLogs": True},
         "report": {"enabled": True, "volumeClaim": "reports", "namespaces": ["nlp"]},
     }
-    values["metrics"]["dashboards"] = {"enabled": True, "annotations": {"grafana_folder": "Stoker"}}
     documents = rendered(installed, values)
     [container] = only(documents, "Deployment", "all-admission")["spec"]["template"]["spec"]["containers"]
     parsed = admission_command.make_context("admission", container["args"][2:])
