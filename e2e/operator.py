@@ -46,7 +46,7 @@ class Operator:
             "caBundle": base64.b64encode(self.cluster.ca_pem.encode()).decode(),
             "service": {"port": self._port},
         }
-        return _laid_over({"admission": admission, "controller": {"replicas": 0}}, self._values)
+        return laid_over({"admission": admission, "controller": {"replicas": 0}}, self._values)
 
     @property
     def _notes_sessions(self) -> bool:
@@ -187,9 +187,10 @@ def answers(url: str) -> bool:
         return bool(response.status == 200)
 
 
-def _laid_over(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """The chart's values `base` with those of `over` in their place, as helm merges them."""
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)
-        merged[key] = _laid_over(below, value) if isinstance(below, dict) and isinstance(value, Mapping) else value
+        merged[key] = laid_over(below, value) if isinstance(below, dict) and isinstance(value, Mapping) else value
     return merged

@@ -72,6 +72,12 @@ class NodeCluster(LocalCluster):
         socket = f"--address={settings.CONTAINERD_SOCKET}"
         self.run_inside([str(self.programs["ctr"]), socket, "--namespace=k8s.io", "images", "import", str(archive)])
 
+    def import_python(self) -> None:
+        """Make PYTHON_IMAGE known to the node, on which tests run small programs."""
+        archive = Builder().python(self._node_folder / "python.tar")
+        self.import_image(archive)
+        archive.unlink()
+
     def import_operator(self) -> None:
         """Assemble the operator's image from this working tree, and import it."""
         archive = Builder().operator(self._node_folder / "operator.tar")
@@ -89,11 +95,10 @@ class NodeCluster(LocalCluster):
     def start_device_plugin(self, gpus: int = 8, product: str = H100) -> None:
         """Give the real node GPUs of that product, for small programs to be run on: they are only counted and named.
 
-        As GPU nodes have it, the node gets a label and a taint; the operator's pods, which run already, stay.
+        The node gets no taint: the operator's pods run on it, too.
         """
         labels = {"nvidia.com/gpu.product": product, "nvidia.com/gpu.count": str(gpus)}
-        taint = {"key": GPU, "value": "present", "effect": "NoSchedule"}
-        patch = {"metadata": {"labels": labels}, "spec": {"taints": [taint]}}
+        patch = {"metadata": {"labels": labels}}
         self.api("PATCH", f"/api/v1/nodes/{NODE_NAME}", patch, "application/merge-patch+json")
         self._start_python("device-plugin", "e2e.node.device_plugin", str(gpus))
 

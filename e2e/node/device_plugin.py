@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def _messages() -> dict[str, type[Message]]:
 
 
 _MESSAGES = _messages()
+_serialize = methodcaller("SerializeToString")
 
 
 def new(name: str, **fields: Any) -> Any:
@@ -82,7 +84,7 @@ class DevicePlugin:
             {
                 "GetDevicePluginOptions": _unary("Empty", lambda *_: new("DevicePluginOptions")),
                 "ListAndWatch": grpc.unary_stream_rpc_method_handler(
-                    self._list_and_watch, _MESSAGES["Empty"].FromString, Message.SerializeToString
+                    self._list_and_watch, _MESSAGES["Empty"].FromString, _serialize
                 ),
                 "Allocate": _unary("AllocateRequest", self._allocate),
             },
@@ -108,7 +110,7 @@ class DevicePlugin:
 
 
 def _unary(request: str, answer: Callable[[Any, Any], Message]) -> Any:
-    return grpc.unary_unary_rpc_method_handler(answer, _MESSAGES[request].FromString, Message.SerializeToString)
+    return grpc.unary_unary_rpc_method_handler(answer, _MESSAGES[request].FromString, _serialize)
 
 
 def serve(gpus: int) -> None:
@@ -121,9 +123,7 @@ def serve(gpus: int) -> None:
     server.add_insecure_port(f"unix://{socket}")
     server.start()
     with grpc.insecure_channel(f"unix://{FOLDER / 'kubelet.sock'}") as channel:
-        register = channel.unary_unary(
-            f"/{VERSION}.Registration/Register", Message.SerializeToString, _MESSAGES["Empty"].FromString
-        )
+        register = channel.unary_unary(f"/{VERSION}.Registration/Register", _serialize, _MESSAGES["Empty"].FromString)
         request = new("RegisterRequest", version=VERSION, endpoint=_SOCKET, resource_name=GPU)
         register(request, wait_for_ready=True)
     print(f"registered {gpus} of {GPU}", flush=True)

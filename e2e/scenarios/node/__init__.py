@@ -1,0 +1,1 @@
+"""The chart's pods and DLJobs' programs really run: on the provider `node`."""
