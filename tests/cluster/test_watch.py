@@ -1,7 +1,7 @@
 import pytest
 
 from stoker.adapters.clock import SystemClock
-from stoker.adapters.kubernetes.client import DLJOBS, JOBS
+from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES
 from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
@@ -76,3 +76,14 @@ def test_kopf_only_watches_and_reads_only_labelled_jobs_and_pods() -> None:
     assert settings.posting.enabled is False
     assert settings.peering.standalone is True
     assert settings.admission.managed is None
+
+
+async def test_in_some_namespaces_only_their_objects_are_listed() -> None:
+    api, cache, queue = FakeApi(), ClusterCache(Faults()), WorkQueue[Key](faults=Faults())
+    resync = Resync(api, cache, queue, SystemClock(), namespaces=["team", "empty"])
+    api.store(DLJOBS, "team", dljob_object())
+    api.store(DLJOBS, "other", dljob_object("elsewhere"))
+    api.store(NAMESPACES, None, {"metadata": {"name": "team", "uid": "u", "generation": 1}})
+    await resync.once()
+    assert list(cache.dljobs.objects) == [Key("team", "bert")]
+    assert list(cache.namespaces.objects) == [Key("", "team")]

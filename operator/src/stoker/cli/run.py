@@ -146,6 +146,12 @@ def run(log_level: str, log_format: str) -> None:
     "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Namespace of the Lease."
 )
 @click.option(
+    "--watch-namespace",
+    "watched",
+    multiple=True,
+    help="Namespace whose DLJobs are controlled. May be repeated. Without it, all are.",
+)
+@click.option(
     "--health-port",
     type=click.IntRange(0, 65535),
     default=8081,
@@ -169,6 +175,7 @@ def controller(
     leader_elect: bool,
     ask_jupyter: bool,
     namespace: str,
+    watched: tuple[str, ...],
     health_port: int,
     review_workers: int,
     metrics_port: int,
@@ -187,6 +194,7 @@ def controller(
     _refuse_short_grace(minimum_warning_grace)
     settings = ControllerSettings(
         namespace=namespace,
+        watched=watched,
         prometheus=access,
         timing=Timing(
             scan_interval=scan_interval,

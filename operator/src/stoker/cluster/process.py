@@ -5,7 +5,7 @@ coroutines until one of them ends.
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import kopf
@@ -58,14 +58,24 @@ def _watch(registry: kopf.OperatorRegistry, resource: Resource, handler: WatchHa
         handler(event["type"], dict(event["object"]))
 
 
-async def watching(registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings) -> None:
-    """Run kopf's watches in the whole cluster until SIGTERM or SIGINT.
+async def watching(
+    registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings, namespaces: Sequence[str] = ()
+) -> None:
+    """Run kopf's watches in these namespaces, or in the whole cluster, until SIGTERM or SIGINT. What has no namespace is
+    watched in either case.
 
     kopf wants to know who it is, for a peering that is off here. Without an identity it asks for the user's name, which
     a user of a container may not have.
     """
     identity: Any = "stoker"  # kopf does not export the type
-    await kopf.operator(registry=registry, settings=settings, identity=identity, clusterwide=True, standalone=True)
+    await kopf.operator(
+        registry=registry,
+        settings=settings,
+        identity=identity,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        standalone=True,
+    )
 
 
 def watch_only(*, exit_timeout: float) -> kopf.OperatorSettings:

@@ -4,7 +4,7 @@ Used by the controller's process and assembly. kopf only watches: no handler dec
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import kopf
 
@@ -19,6 +19,8 @@ LIST_LATE = 1200.0
 """Seconds without a complete list after which the process is not live and the kubelet restarts it."""
 SELECTORS = {JOBS: DLJOB_LABEL, PODS: DLJOB_LABEL}
 """Label selectors of the watches and lists: only the Jobs and pods of DLJobs are read."""
+NAMESPACED = frozenset({DLJOBS, JOBS, PODS})
+"""What a controller that is restricted to some namespaces lists in each of them. Policies and namespaces have none."""
 
 
 class SilentWatchError(Exception):
@@ -66,8 +68,18 @@ class Resync:
     and a watch may stop without an error.
     """
 
-    def __init__(self, api: KubernetesApi, cache: ClusterCache, queue: WorkQueue[Key], clock: Clock) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        cache: ClusterCache,
+        queue: WorkQueue[Key],
+        clock: Clock,
+        *,
+        namespaces: Sequence[str] = (),
+    ) -> None:
+        """Without `namespaces` all are listed."""
         self._api = api
+        self._namespaces = namespaces
         self._cache = cache
         self._queue = queue
         self._clock = clock
@@ -78,8 +90,8 @@ class Resync:
         """List all resources and queue every DLJob. Raises ApiError, and SilentWatchError if a watch missed some."""
         for resource in (NAMESPACES, POLICIES, JOBS, PODS, DLJOBS):
             collection = self._cache.collection(resource)
-            objects, version = await self._api.list(resource, labels=SELECTORS.get(resource))
-            missed = collection.compare(objects, int(version))
+            objects, version = await self._list(resource)
+            missed = collection.compare(objects, version)
             if collection.overdue:
                 msg = f"the watch of {resource.plural} has missed {collection.overdue} changes"
                 raise SilentWatchError(msg)
@@ -89,6 +101,16 @@ class Resync:
             self._queue.add(key)
         self._last = self._clock.monotonic()
         self.done.set()
+
+    async def _list(self, resource: Resource) -> tuple[list[Object], int]:
+        """All objects of a resource, and the resource version as of which none of them is missing."""
+        scopes: Sequence[str | None] = self._namespaces if resource in NAMESPACED and self._namespaces else (None,)
+        objects, versions = list[Object](), list[int]()
+        for namespace in scopes:
+            found, version = await self._api.list(resource, namespace, labels=SELECTORS.get(resource))
+            objects.extend(found)
+            versions.append(int(version))
+        return objects, min(versions)
 
     async def run(self, *, interval: float, retry: float) -> None:
         """Call `once` at once and every `interval` seconds, after a failure in `retry` seconds, until cancelled."""

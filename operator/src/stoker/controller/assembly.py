@@ -6,7 +6,7 @@ that all of them run the same wiring.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -136,8 +136,12 @@ class Controller:
             group.create_task(self.digests.run())
 
 
-def assemble(ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTITUTES) -> Controller:
-    """Build a controller from its ports. Starts no task and sends no request; call `Controller.lead` to run it."""
+def assemble(
+    ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTITUTES, *, namespaces: Sequence[str] = ()
+) -> Controller:
+    """Build a controller from its ports, for these `namespaces` or for all. Starts no task and sends no request; call
+    `Controller.lead` to run it.
+    """
     api, clock, metrics, recorder = ports.api, ports.clock, ports.metrics, ports.recorder
     faults = Faults(recorder)
     cache = substitutes.cache if substitutes.cache is not None else ClusterCache(faults)
@@ -185,7 +189,7 @@ def assemble(ports: Ports, timing: Timing, substitutes: Substitutes = NO_SUBSTIT
     return Controller(
         cache=cache,
         queue=queue,
-        resync=Resync(api, cache, queue, clock),
+        resync=Resync(api, cache, queue, clock, namespaces=namespaces),
         scan_results=scan_results,
         policies=policies,
         manifests=manifests,

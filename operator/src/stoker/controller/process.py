@@ -44,7 +44,7 @@ RETRY = 2.0
 class ControllerSettings:
     """How the controller runs.
 
-    namespace: where its Lease is. notification_folder: the mounted Secret with the addresses of channels, one file a
+    namespace: where its Lease is. watched: the namespaces whose DLJobs it controls; empty: all. notification_folder: the mounted Secret with the addresses of channels, one file a
     channel; None: no notification is sent. asks_jupyter: whether the controller queries notebook servers in jobs' pods
     for their last use. review_workers: processes that read jobs' manifests. exit_timeout: seconds that stopping may
     take; shorter than the pod's terminationGracePeriodSeconds.
@@ -53,6 +53,7 @@ class ControllerSettings:
     namespace: str
     prometheus: PrometheusAccess
     timing: Timing = field(default_factory=Timing)
+    watched: tuple[str, ...] = ()
     leader_elect: bool = True
     asks_jupyter: bool = True
     notification_folder: Path | None = None
@@ -99,7 +100,7 @@ async def serve(settings: ControllerSettings) -> None:
             logs=PodLogs(kubernetes, clock),
             recorder=recorder,
         )
-        controller = assemble(ports, settings.timing)
+        controller = assemble(ports, settings.timing, namespaces=settings.watched)
         resync, scanner = controller.resync, controller.scanner
         await stack.enter_async_context(
             HealthServer(
@@ -126,7 +127,7 @@ async def serve(settings: ControllerSettings) -> None:
                     group.create_task(_hold(elector))
 
         registry = watch_registry(controller.cache, controller.queue)
-        watch = watching(registry, kopf_settings(exit_timeout=settings.exit_timeout))
+        watch = watching(registry, kopf_settings(exit_timeout=settings.exit_timeout), settings.watched)
         try:
             await until_one_ends(watch, resync.run(interval=RESYNC, retry=RETRY), lead())
         finally:
