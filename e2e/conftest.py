@@ -4,6 +4,7 @@
 of its cluster starts another one with `start_cluster`.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from e2e.cluster.provider import Cluster, create
+from e2e.cluster.waiting import wait_for
+from e2e.permissions import listed, unused, used
 
 _SCENARIOS = Path(__file__).parent / "scenarios"
 BY_FILE = frozenset({"e2e/scenarios/metrics", "e2e/scenarios/reclaim"})
@@ -64,10 +67,21 @@ def report(request: pytest.FixtureRequest) -> Callable[[str], object]:
 
 
 @pytest.fixture(scope="session")
-def start_cluster(report: Callable[[str], object]) -> Iterator[StartCluster]:
+def started() -> list[Cluster]:
+    """The clusters that `start_cluster` has started."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def start_cluster(report: Callable[[str], object], started: list[Cluster]) -> Iterator[StartCluster]:
     """Starts clusters that a test has for itself."""
     with ExitStack() as stack:
-        yield lambda name: stack.enter_context(create(name=name, report=report))
+
+        def start(name: str) -> Cluster:
+            started.append(stack.enter_context(create(name=name, report=report)))
+            return started[-1]
+
+        yield start
 
 
 @pytest.fixture(scope="session")
@@ -84,3 +98,22 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     name = cluster.create_namespace()
     yield name
     cluster.api("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(autouse=True)
+def shown_permissions(request: pytest.FixtureRequest, started: list[Cluster]) -> Iterator[None]:
+    """After a test that shows what permissions of the chart are for (permissions.yaml): the operator has used them."""
+    shown = [permission for permission, test in listed().items() if test == request.node.nodeid]
+    yield
+    audited = [cluster.audit_log for cluster in started if cluster.audit_log.exists()]
+    assert audited or not shown or os.environ.get("STOKER_E2E_PROVIDER") == "kind", (
+        "no API server has kept an audit log"
+    )
+
+    def all_used() -> bool:
+        requests = [one for log in audited for one in used(log)]
+        assert unused(shown, requests) == []
+        return True
+
+    if shown and audited:
+        wait_for("the permissions to be used", all_used)

@@ -8,7 +8,7 @@ more.
 import base64
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -95,9 +95,10 @@ class Operator:
         minimum_warning_grace: str = "1m",
         environment: Mapping[str, str] | None = None,
         process: str = CONTROLLER,
+        options: Sequence[str] = (),
     ) -> None:
-        """Start the controller; return when it has listed its objects. Prometheus need not run yet. A second one gets
-        the name of another `process`.
+        """Start the controller, with further options if any; return when it has listed its objects. Prometheus need not
+        run yet. A second one gets the name of another `process`.
         """
         self._start(
             process,
@@ -106,6 +107,7 @@ class Operator:
             f"--prometheus-url={prometheus_url or self.cluster.prometheus_url}",
             f"--scan-interval={scan_interval}",
             f"--minimum-warning-grace={minimum_warning_grace}",
+            *options,
             environment=environment,
         )
 

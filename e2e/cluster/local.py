@@ -145,6 +145,8 @@ class LocalCluster(SupervisedCluster):
                 # a simulated node's name leads nowhere; its address is where kwok serves logs
                 "--kubelet-preferred-address-types=InternalIP",
                 "--profiling=false",
+                f"--audit-policy-file={self._audit_policy()}",
+                f"--audit-log-path={self.audit_log}",
                 *self._api_server_options(),
             ],
             ready=lambda: self.api("GET", "/readyz") == "ok",
@@ -155,6 +157,12 @@ class LocalCluster(SupervisedCluster):
     def _api_server_options(self) -> list[str]:
         """What a provider that builds on this one has the API server do besides."""
         return []
+
+    def _audit_policy(self) -> Path:
+        """The API server records who of the operator's namespace asked for what, for e2e/permissions.py."""
+        rules = [{"level": "Metadata", "userGroups": ["system:serviceaccounts:stoker-system"]}, {"level": "None"}]
+        policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
+        return write_private(self._pki / "audit.yaml", yaml.safe_dump(policy))
 
     def _webhook_identity(self) -> Path:
         """What the API server shows to webhooks that ask for a client's certificate, as its option wants it."""

@@ -137,6 +137,11 @@ class Cluster(ABC):
         """The folder with one log file for each process: `etcd.log`, `kube-apiserver.log`, ..."""
         return self.folder / "logs"
 
+    @property
+    def audit_log(self) -> Path:
+        """What the operator's accounts asked of the API server, one JSON event a line. kind has none."""
+        return self.folder / "audit.log"
+
     @abstractmethod
     def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:
         """What `kubectl ARGS` prints on stdout, as the administrator or as `kubeconfig`.

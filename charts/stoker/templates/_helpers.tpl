@@ -85,6 +85,11 @@ true
 {{- if and $admission.clientNames (not $admission.clientCA) -}}
 {{- fail "admission.clientNames: needs admission.clientCA" -}}
 {{- end -}}
+{{- range list "kube-system" .Release.Namespace -}}
+{{- if has . $.Values.watchNamespaces -}}
+{{- fail (printf "watchNamespaces: the operator does not act in %s: name the namespaces in which DLJobs are created" .) -}}
+{{- end -}}
+{{- end -}}
 {{- $metrics := .Values.metrics -}}
 {{- if and $metrics.podMonitor.enabled $metrics.authentication (not $metrics.podMonitor.tokenSecret.name) -}}
 {{- fail "metrics.podMonitor.tokenSecret.name: with metrics.authentication a PodMonitor needs a Secret with a reader's token; a ServiceMonitor (metrics.serviceMonitor) shows that of Prometheus itself" -}}
@@ -182,4 +187,95 @@ prometheus.io/scheme: https
 {{- /* The format of the log. */ -}}
 {{- define "stoker.logEnv" -}}
 - {name: STOKER_LOG_FORMAT, value: {{ .Values.logFormat }}}
+{{- end -}}
+
+{{- /* What the controller's account may do in each namespace whose DLJobs it controls. */ -}}
+{{- define "stoker.controllerRules" -}}
+- apiGroups: [stoker.dev]
+  resources: [dljobs]
+  verbs: [get, list, watch, delete]
+- apiGroups: [stoker.dev]
+  resources: [dljobs/status]
+  verbs: [update]
+# Lets the Job's ownerReference block its owner's deletion where the cluster checks that.
+- apiGroups: [stoker.dev]
+  resources: [dljobs/finalizers]
+  verbs: [update]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, create, patch, delete]
+# Of a Job that Kueue manages, the pods are taken away and given back by spec.active of its Workload.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [list, patch]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, create]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+{{- if .Values.controller.readLogs }}
+# What the trainers log tells what they do; only where a policy asks for it (spec.analysis.readLogs).
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+{{- end }}
+{{ include "stoker.eventRules" . }}
+{{- end -}}
+
+{{- define "stoker.eventRules" -}}
+# Reads why the Job controller could not create pods, and writes the job's own events.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [get, list, create, patch]
+{{- end -}}
+
+{{- /* What the admission account may do in each namespace whose DLJobs it reviews; empty unless it notes sessions. */ -}}
+{{- define "stoker.admissionRules" -}}
+{{- if .Values.admission.sessionWebhook.enabled -}}
+# Finds the job whose pod somebody opened a session in, and notes the time in its status.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
+- apiGroups: [stoker.dev]
+  resources: [dljobs/status]
+  verbs: [patch]
+{{- end -}}
+{{- end -}}
+
+{{- /* A Role in a namespace, bound to a component's account; call with a dict of root, namespace, component and rules. */ -}}
+{{- define "stoker.roleIn" -}}
+{{- $name := printf "%s-%s" (include "stoker.fullname" .root) .component -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $name }}
+  namespace: {{ .namespace }}
+  labels: {{ include "stoker.labels" . | nindent 4 }}
+rules:
+  {{- .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $name }}
+  namespace: {{ .namespace }}
+  labels: {{ include "stoker.labels" . | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
+subjects:
+  - {kind: ServiceAccount, name: {{ $name }}, namespace: {{ .root.Release.Namespace }}}
+{{- end -}}
+
+{{- /* The namespaces whose DLJobs and sessions the webhook reviews, as a namespaceSelector. */ -}}
+{{- define "stoker.webhookNamespaces" -}}
+matchExpressions:
+  {{- with .Values.watchNamespaces }}
+  - key: kubernetes.io/metadata.name
+    operator: In
+    values: {{ uniq . | toJson }}
+  {{- end }}
+  # A webhook that is asked about its own namespace, or about the system's, could keep its cluster from being repaired.
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: {{ concat (list "kube-system" .Release.Namespace) .Values.admission.excludedNamespaces | uniq | toJson }}
 {{- end -}}

@@ -14,7 +14,7 @@ import pytest
 from e2e.cluster.local import WEBHOOK_CLIENT
 from e2e.cluster.provider import Cluster
 from e2e.conftest import StartCluster
-from e2e.operator import ADMISSION, NAMESPACE, Operator
+from e2e.operator import ADMISSION, CONTROLLER, NAMESPACE, Operator
 from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, dljob, eventually
 from tests.admission.malformed_reviews import review
 
@@ -71,11 +71,11 @@ def test_another_client_of_the_same_authority_is_refused(guarded: Operator) -> N
 # ------------------------------------------------------------------------------------------------------------ metrics
 
 
-def scraped(operator: Operator, token: str | None) -> tuple[int, str]:
+def scraped(operator: Operator, token: str | None, process: str = ADMISSION) -> tuple[int, str]:
     """What a scrape with that token gets."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    host, _, port = operator.metrics_address(ADMISSION).partition(":")
+    host, _, port = operator.metrics_address(process).partition(":")
     connection = http.client.HTTPSConnection(host, int(port), timeout=30, context=context)
     try:
         connection.request("GET", "/metrics", headers={} if token is None else {"Authorization": f"Bearer {token}"})
@@ -101,6 +101,18 @@ def test_metrics_are_for_accounts_that_may_get_them(guarded: Operator) -> None:
     assert scraped(guarded, "made-up")[0] == 401
     assert scraped(guarded, None)[0] == 401
     assert scraped(guarded, token_of(cluster, NAMESPACE, "stoker-controller"))[0] == 403
+
+
+def test_the_controllers_metrics_are_for_the_same_accounts(guarded: Operator) -> None:
+    guarded.start_controller(options=["--metrics-authentication"])
+    cluster = guarded.cluster
+    cluster.kubectl("create", "serviceaccount", "nobody", "--namespace=default")
+    cluster.kubectl("create", "serviceaccount", "reader", "--namespace=default")
+    cluster.kubectl(
+        "create", "clusterrolebinding", "r", "--clusterrole=stoker-metrics-reader", "--serviceaccount=default:reader"
+    )
+    assert scraped(guarded, token_of(cluster, "default", "reader"), CONTROLLER)[0] == 200
+    assert scraped(guarded, token_of(cluster, "default", "nobody"), CONTROLLER)[0] == 403
 
 
 def test_a_bound_role_is_needed_that_the_chart_brings(guarded: Operator) -> None:

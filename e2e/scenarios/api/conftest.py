@@ -1,19 +1,21 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.provider import Cluster, create
+from e2e.cluster.provider import Cluster
+from e2e.conftest import StartCluster
 from e2e.operator import Operator
 from e2e.scenarios.api.applying import Applier
 
 
 @pytest.fixture(scope="package")
-def installed(report: Callable[[str], object]) -> Iterator[Cluster]:
+def installed(start_cluster: StartCluster) -> Iterator[Cluster]:
     """A cluster of its own with the chart's objects but no webhook: what holds then holds in the API server itself."""
-    with create(name="api", report=report) as cluster:
-        Operator(cluster).install()
-        cluster.kubectl("delete", "validatingwebhookconfigurations", "--all")
-        yield cluster
+    cluster = start_cluster("api")
+    Operator(cluster).install()
+    cluster.kubectl("delete", "validatingwebhookconfigurations", "--all")
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture

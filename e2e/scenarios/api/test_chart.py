@@ -540,7 +540,7 @@ ALLOWED = {
     ],
     "stoker-controller": [
         ("watch", "dljobs.stoker.dev"),
-        ("patch", "dljobs.stoker.dev/status"),
+        ("update", "dljobs.stoker.dev/status"),
         ("update", "dljobs.stoker.dev/finalizers"),
         ("create", "jobs.batch"),
         ("patch", "jobs.batch"),
@@ -548,7 +548,7 @@ ALLOWED = {
         ("create", "services"),
         ("watch", "pods"),
         ("create", "events.events.k8s.io"),
-        ("patch", "utilizationpolicies.stoker.dev/status"),
+        ("update", "utilizationpolicies.stoker.dev/status"),
     ],
 }
 FORBIDDEN = {

@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from e2e.cluster.provider import Cluster
 from e2e.cluster.waiting import wait_for
 from e2e.operator import CONTROLLER
 from e2e.scenarios.bounds.conftest import LARGEST, PRODUCT, QUIET, SIZES, Scenery
@@ -21,7 +22,34 @@ def metric(scenery: Scenery, policy: str) -> float:
     return scenery.operator.metric("stoker_reclaim_stopped", process=CONTROLLER, policy=policy)
 
 
-def waiting_pod(name: str, gpus: int) -> dict[str, Any]:
+SHARED = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+"""Of a volume that several nodes mount, and of the claim for it."""
+
+
+def claim_shared_volume(cluster: Cluster, namespace: str) -> dict[str, Any]:
+    """A volume that pods on every node can mount, claimed and bound; as an entry of a pod's volumes."""
+    volume = {"nfs": {"server": "nfs.example.com", "path": "/"}, "claimRef": {"name": "data", "namespace": namespace}}
+    capacity = {"storage": "1Gi"}
+    cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "data"},
+            "spec": {**SHARED, **volume, "capacity": capacity},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": namespace},
+            "spec": {**SHARED, "volumeName": "data", "resources": {"requests": capacity}},
+        },
+    )
+    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/data"
+    wait_for("the claim to be bound", lambda: cluster.api("GET", path)["status"]["phase"] == "Bound")
+    return {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+
+
+def waiting_pod(name: str, gpus: int, *volumes: dict[str, Any]) -> dict[str, Any]:
     """A pod of somebody else, that asks for GPUs of the scarce product."""
     return {
         "apiVersion": "v1",
@@ -30,6 +58,7 @@ def waiting_pod(name: str, gpus: int) -> dict[str, Any]:
         "spec": {
             "nodeSelector": {"nvidia.com/gpu.product": PRODUCT},
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "volumes": volumes,
             "containers": [
                 {
                     "name": "main",
@@ -90,7 +119,7 @@ def test_on_pressure_only_a_due_job_waits_for_a_pod_that_would_fit(scenery: Scen
     wait_for("the deadline to pass", due_and_held, timeout=90, interval=0.5)
     assert datetime.now(UTC) >= jobs.deadline("idle")
     assert not jobs.is_suspended("idle")
-    cluster.api("POST", path, waiting_pod("fits", 8))
+    cluster.api("POST", path, waiting_pod("fits", 8, claim_shared_volume(cluster, jobs.namespace)))
     jobs.wait_state("Reclaimed", "idle", timeout=45)
 
     def scheduled() -> bool:

@@ -94,3 +94,30 @@ def test_the_template_is_never_applied_again(jobs: DLJobs) -> None:
     labels = jobs.job("stable")["metadata"]["labels"]
     assert labels["example.com/theirs"] == "yes"
     assert "new" not in labels
+
+
+def test_a_foreign_service_of_the_same_name_is_a_conflict(jobs: DLJobs) -> None:
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "dlj-taken"},
+        "spec": {"clusterIP": "None", "selector": {"app": "other"}},
+    }
+    jobs.cluster.api("POST", f"/api/v1/namespaces/{jobs.namespace}/services", service)
+    jobs.create("taken", nodes=2, script="torchrun --nnodes=2 train.py")
+    assert "a Service named" in jobs.wait_condition("taken", "NameConflict", "True")["message"]
+    assert not jobs.has("jobs", "taken")
+
+
+def test_an_event_that_comes_again_is_counted(jobs: DLJobs) -> None:
+    """Somebody has removed the Job's uid from the status: the controller writes it again, and tells of the same Job."""
+    jobs.create("again")
+    jobs.wait_phase("again", "Running")
+    path = f"/apis/stoker.dev/v1alpha1/namespaces/{jobs.namespace}/dljobs/again/status"
+    jobs.cluster.api("PATCH", path, {"status": {"jobUID": None}}, "application/merge-patch+json")
+
+    def counted() -> bool:
+        [created] = jobs.events("again", "Created")
+        return bool((created.get("series") or {}).get("count", 1) == 2)
+
+    wait_for("the event to be counted", counted)

@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from e2e.cluster.provider import CommandError
+from e2e.cluster.provider import Cluster, CommandError
 from e2e.cluster.waiting import wait_for
 from e2e.conftest import StartCluster
 from e2e.operator import CONTROLLER, Operator
@@ -32,12 +33,18 @@ def audit(operator: Operator) -> list[dict[str, Any]]:
     return [json.loads(line) for line in operator.cluster.log(CONTROLLER).splitlines() if line.startswith("{")]
 
 
-def test_owner_and_team_are_told_once_each_though_the_controller_is_killed_and_their_server_fails(
-    start_cluster: StartCluster,
-) -> None:
+@pytest.fixture(scope="module")
+def cluster(start_cluster: StartCluster) -> Iterator[Cluster]:
     cluster = start_cluster("notification")
     cluster.add_nodes(2)
     cluster.start_prometheus()
+    yield cluster
+    cluster.stop()
+
+
+def test_owner_and_team_are_told_once_each_though_the_controller_is_killed_and_their_server_fails(
+    cluster: Cluster,
+) -> None:
     folder = cluster.folder / "notification"
     folder.mkdir()
     operator = Operator(cluster)
@@ -84,7 +91,6 @@ def test_owner_and_team_are_told_once_each_though_the_controller_is_killed_and_t
         assert webhook.taken[0][1]["message"].startswith("ada: idle until 20")
         nothing_is_given_away(operator, idling)
         each_event_is_audited_once(operator, idling)
-        cluster.stop()
 
 
 def wait_until_notified(idling: Idling, webhook: Webhook, event: str) -> None:

@@ -61,8 +61,8 @@ def _watch(registry: kopf.OperatorRegistry, resource: Resource, handler: WatchHa
 async def watching(
     registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings, namespaces: Sequence[str] = ()
 ) -> None:
-    """Run kopf's watches in these namespaces, or in the whole cluster, until SIGTERM or SIGINT. What has no namespace is
-    watched in either case.
+    """Run kopf's watches in these namespaces, or in the whole cluster, until SIGTERM or SIGINT. What has no namespace
+    is watched in either case.
 
     kopf wants to know who it is, for a peering that is off here. Without an identity it asks for the user's name, which
     a user of a container may not have.

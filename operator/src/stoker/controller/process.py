@@ -44,10 +44,11 @@ RETRY = 2.0
 class ControllerSettings:
     """How the controller runs.
 
-    namespace: where its Lease is. watched: the namespaces whose DLJobs it controls; empty: all. notification_folder: the mounted Secret with the addresses of channels, one file a
-    channel; None: no notification is sent. asks_jupyter: whether the controller queries notebook servers in jobs' pods
-    for their last use. review_workers: processes that read jobs' manifests. exit_timeout: seconds that stopping may
-    take; shorter than the pod's terminationGracePeriodSeconds.
+    namespace: where its Lease is. watched: the namespaces whose DLJobs it controls; empty: all. notification_folder:
+    the mounted Secret with the addresses of channels, one file a channel; None: no notification is sent. asks_jupyter:
+    whether the controller queries notebook servers in jobs' pods for their last use. review_workers: processes that
+    read jobs' manifests. exit_timeout: seconds that stopping may take; shorter than the pod's
+    terminationGracePeriodSeconds.
     """
 
     namespace: str
