@@ -18,7 +18,7 @@ SELF = PurePosixPath("hack/check_house.py")
 VAGUE_NAMES = frozenset({"common", "constants", "helpers", "misc", "utils"})
 
 SOURCE = r"\.(py|sh|md|toml|ya?ml|txt|json|mod|tpl)$|(^|/)(Makefile|run)$"
-USER_INPUT = r"^tests/rules/\w+/|^examples/"
+USER_INPUT = r"^tests/rules/\w+/|^examples/|^tests/compat/"
 """What users might submit may say anything."""
 
 

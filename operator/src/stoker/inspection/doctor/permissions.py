@@ -4,7 +4,7 @@ SubjectAccessReviews, which it answers and does not store.
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker.adapters.kubernetes.client import ForbiddenError, Resource
@@ -23,7 +23,7 @@ AT_ONCE = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
     """One verb on one resource; `resource` as kubectl has it: `dljobs/status`. `name`: of one object alone. `here`: in
-    the operator's namespace alone.
+    the operator's namespace alone. `watched`: in that namespace alone, of those that the release is restricted to.
     """
 
     verb: str
@@ -31,10 +31,12 @@ class Permission:
     resource: str
     name: str = ""
     here: bool = False
+    watched: str = ""
 
     def __str__(self) -> str:
         kind = f"{self.resource}.{self.group}" if self.group else self.resource
-        return f"{self.verb} {kind}{f'/{self.name}' if self.name else ''}"
+        where = f" in namespace {self.watched}" if self.watched else ""
+        return f"{self.verb} {kind}{f'/{self.name}' if self.name else ''}{where}"
 
     def attributes(self, namespace: str) -> dict[str, str]:
         """The resourceAttributes of a review; `namespace` is the operator's."""
@@ -45,7 +47,7 @@ class Permission:
             "resource": resource,
             "subresource": subresource,
             "name": self.name,
-            "namespace": namespace if self.here else "",
+            "namespace": namespace if self.here else self.watched,
         }
         return {key: value for key, value in given.items() if value}
 
@@ -64,21 +66,26 @@ METRICS_AUTHENTICATION = (
 )
 SESSIONS = (*_each("", "pods", "get"), *_each("stoker.dev", "dljobs/status", "patch"))
 CONTROLLER = (
-    *_each("stoker.dev", "dljobs", "get list watch delete"),
-    *_each("stoker.dev", "dljobs/status utilizationpolicies/status", "patch update"),
-    *_each("stoker.dev", "dljobs/finalizers", "update"),
     *_each("stoker.dev", "utilizationpolicies", "get list watch"),
-    *_each("batch", "jobs", "get list watch create patch delete"),
-    *_each("kueue.x-k8s.io", "workloads", "list patch"),
-    *_each("", "services", "get list create"),
+    *_each("stoker.dev", "utilizationpolicies/status", "update"),
     *_each("", "nodes", "list"),
-    *_each("", "persistentvolumeclaims persistentvolumes", "get"),
-    *_each("", "pods namespaces", "get list watch"),
-    *_each("events.k8s.io", "events", "get list create patch"),
+    *_each("", "namespaces", "get list watch"),
     *_each("coordination.k8s.io", "leases", "create", here=True),
     *_each("coordination.k8s.io", "leases", "get update", name=LEASE, here=True),
 )
-ADMISSION = (*_each("stoker.dev", "utilizationpolicies", "get list watch"), *_each("", "namespaces", "get list watch"))
+JOBS_OF_NAMESPACES = (
+    *_each("stoker.dev", "dljobs", "get list watch delete"),
+    *_each("stoker.dev", "dljobs/status dljobs/finalizers", "update"),
+    *_each("batch", "jobs", "get list watch create patch delete"),
+    *_each("kueue.x-k8s.io", "workloads", "list patch"),
+    *_each("", "services", "get create"),
+    *_each("", "pods", "list watch"),
+    *_each("events.k8s.io", "events", "get list create patch"),
+)
+"""What the controller needs in the namespaces that it watches."""
+VOLUMES = _each("", "persistentvolumeclaims persistentvolumes", "get")
+"""What the controller needs where it watches all namespaces."""
+ADMISSION = (*_each("stoker.dev", "utilizationpolicies", "list watch"), *_each("", "namespaces", "list watch"))
 COMMANDS = (
     *_each("stoker.dev", "dljobs", "get list patch"),
     *_each("stoker.dev", "utilizationpolicies", "list"),
@@ -89,14 +96,22 @@ COMMANDS = (
 """What `stoker diagnose`, `explain`, `snooze` and `resume` need of whoever runs them."""
 
 
-def required(component: Component) -> tuple[Permission, ...]:
-    """What a part of the operator needs with its options."""
+def _in(watched: Sequence[str], permissions: tuple[Permission, ...]) -> tuple[Permission, ...]:
+    """These permissions in each namespace that the release is restricted to; in all if it is not."""
+    return tuple(replace(one, watched=namespace) for namespace in watched or ("",) for one in permissions)
+
+
+def required(component: Component, watched: Sequence[str]) -> tuple[Permission, ...]:
+    """What a part of the operator needs with its options. watched: the namespaces that the controller watches; none for
+    all.
+    """
     metrics = () if "no-metrics-authentication" in component.options else METRICS_AUTHENTICATION
     match component.role:
         case Role.CONTROLLER:
-            return (*CONTROLLER, *metrics)
+            return (*CONTROLLER, *_in(watched, JOBS_OF_NAMESPACES), *(() if watched else VOLUMES), *metrics)
         case Role.ADMISSION:
-            return (*ADMISSION, *metrics, *(SESSIONS if "note-sessions" in component.options else ()))
+            sessions = _in(watched, SESSIONS) if "note-sessions" in component.options else ()
+            return (*ADMISSION, *metrics, *sessions)
         case Role.CERTIFICATES:
             secret, webhook = component.option("secret"), component.option("webhook")
             return (
@@ -107,11 +122,13 @@ def required(component: Component) -> tuple[Permission, ...]:
 
 async def operator_permissions(scene: Scene) -> Outcome:
     """The operator's accounts may do what they need."""
-    components = (await scene.components()).values()
+    found = await scene.components()
+    components = found.values()
+    watched = found[Role.CONTROLLER].options.get("watch-namespace", ()) if Role.CONTROLLER in found else ()
     if not components:
         raise NotCheckableError(f"there are no Deployments of the operator in namespace {scene.namespace}")
     asked = [
-        (f"system:serviceaccount:{scene.namespace}:{one.service_account}", one.service_account, required(one))
+        (f"system:serviceaccount:{scene.namespace}:{one.service_account}", one.service_account, required(one, watched))
         for one in components
     ]
     try:
