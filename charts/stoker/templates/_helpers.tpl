@@ -43,10 +43,14 @@ app.kubernetes.io/component: {{ . }}
 
 {{- /* Whether the release makes and renews the webhook's certificate itself: "true" or empty. */ -}}
 {{- define "stoker.ownCertificate" -}}
-{{- if not .Values.admission.certificate.existingSecret -}}
-{{- if .Values.admission.caBundle -}}
+{{- $certificate := .Values.admission.certificate -}}
+{{- if and $certificate.existingSecret $certificate.certManager.enabled -}}
+{{- fail "admission.certificate.existingSecret: with certManager.enabled cert-manager writes the Secret, so leave this empty" -}}
+{{- end -}}
+{{- if and .Values.admission.caBundle (not $certificate.existingSecret) -}}
 {{- fail "admission.caBundle: is for a certificate of your own, so admission.certificate.existingSecret must name its Secret" -}}
 {{- end -}}
+{{- if not (or $certificate.existingSecret $certificate.certManager.enabled) -}}
 true
 {{- end -}}
 {{- end -}}

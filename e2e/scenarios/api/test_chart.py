@@ -110,6 +110,49 @@ def test_the_bundle_is_left_out_for_a_certificate_of_somebody_elses(installed: C
     assert {"name": "certificate", "secret": {"secretName": "mine"}} in volumes
 
 
+def test_cert_manager_makes_the_certificate_where_it_is_asked_to(installed: Cluster) -> None:
+    """By an authority for this webhook alone, or by an issuer that there is; nothing of ours keeps it then."""
+    asked = {"certManager": {"enabled": True}, "validDays": 30}
+    documents = rendered(installed, {"admission": {"certificate": asked}})
+    assert [
+        one for one in documents if one["metadata"]["name"] == "stoker-certificates" or one["kind"] == "Secret"
+    ] == []
+    certificate = only(documents, "Certificate", WEBHOOK)["spec"]
+    assert certificate["secretName"] == TLS_SECRET
+    assert f"{WEBHOOK}.{NAMESPACE}.svc" in certificate["dnsNames"]
+    assert (certificate["duration"], certificate["renewBefore"]) == ("720h", "240h")
+    issuer = only(documents, "Issuer", certificate["issuerRef"]["name"])["spec"]
+    authority = only(documents, "Certificate", f"{WEBHOOK}-authority")["spec"]
+    assert (authority["isCA"], authority["secretName"]) == (True, issuer["ca"]["secretName"])
+    injected = {"cert-manager.io/inject-ca-from": f"{NAMESPACE}/{WEBHOOK}"}
+    assert only(documents, "ValidatingWebhookConfiguration")["metadata"]["annotations"] == injected
+    volumes = only(documents, "Deployment", WEBHOOK)["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "certificate", "secret": {"secretName": TLS_SECRET}} in volumes
+
+    theirs = asked | {"certManager": {"enabled": True, "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}}
+    documents = rendered(installed, {"admission": {"certificate": theirs}})
+    assert [one for one in documents if one["kind"] == "Issuer"] == []
+    assert only(documents, "Certificate")["spec"]["issuerRef"] == {"kind": "ClusterIssuer", "name": "internal"}
+
+
+@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["a"]}, {"admission": {"excludedNamespaces": ["b"]}}])
+def test_no_webhook_is_asked_about_the_systems_or_the_releases_own_namespace(
+    installed: Cluster, values: dict[str, Any]
+) -> None:
+    """Whatever is set: neither could be repaired while a webhook about it does not answer."""
+    sessions = {"sessionWebhook": {"enabled": True, "trustNetwork": True}}
+    whole = values | {"admission": sessions | values.get("admission", {})}
+    webhooks = only(rendered(installed, whole), "ValidatingWebhookConfiguration")["webhooks"]
+    assert len(webhooks) == 3
+    for webhook in webhooks:
+        # What has no namespace is a UtilizationPolicy, of which none stands in the way of a repair.
+        if {rule["scope"] for rule in webhook["rules"]} == {"Cluster"}:
+            assert {name for rule in webhook["rules"] for name in rule["resources"]} == {"utilizationpolicies"}
+            continue
+        excluded = [one for one in webhook["namespaceSelector"]["matchExpressions"] if one["operator"] == "NotIn"]
+        assert {"kube-system", NAMESPACE} <= {name for one in excluded for name in one["values"]}
+
+
 def test_pods_meet_the_restricted_pod_security_standard(installed: Cluster, applier: Applier) -> None:
     """Created for real in a namespace that enforces it, where a pod outside of the standard is refused."""
     installed.kubectl("label", "namespace", applier.namespace, "pod-security.kubernetes.io/enforce=restricted")
@@ -158,6 +201,12 @@ def test_pods_meet_the_restricted_pod_security_standard(installed: Cluster, appl
         ({"admission": {"clientNames": ["a"]}}, "admission.clientNames: needs admission.clientCA"),
         ({"admission": {"clientCA": "LS0tLS1CRUdJTg=="}}, "clientCA"),
         ({"admission": {"caBundle": "YQ=="}}, "admission.certificate.existingSecret"),
+        (
+            {"admission": {"certificate": {"existingSecret": "s", "certManager": {"enabled": True}}}},
+            "admission.certificate.existingSecret: with certManager.enabled",
+        ),
+        ({"watchNamespaces": ["team", NAMESPACE]}, f"watchNamespaces: the operator does not act in {NAMESPACE}"),
+        ({"watchNamespaces": ["a", "a"]}, "watchNamespaces"),
         ({"metrics": {"podMonitor": {"enabled": True}}}, "metrics.podMonitor.tokenSecret.name"),
         ({"metrics": {"readers": [{"kind": "ServiceAccount", "name": "p"}]}}, "metrics.readers"),
         ({"networkPolicy": {"apiServerCIDRs": ["10.0.0.1"]}}, "apiServerCIDRs"),
