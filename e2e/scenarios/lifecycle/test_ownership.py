@@ -104,8 +104,8 @@ def test_a_foreign_service_of_the_same_name_is_a_conflict(jobs: DLJobs) -> None:
         "spec": {"clusterIP": "None", "selector": {"app": "other"}},
     }
     jobs.cluster.api("POST", f"/api/v1/namespaces/{jobs.namespace}/services", service)
-    jobs.create("taken", nodes=2, script="torchrun --nnodes=2 train.py")
-    assert "a Service named" in jobs.wait_condition("taken", "NameConflict", "True")["message"]
+    jobs.create("taken", nodes=2)
+    assert "a Service named dlj-taken exists" in jobs.wait_condition("taken", "NameConflict", "True")["message"]
     assert not jobs.has("jobs", "taken")
 
 

@@ -114,18 +114,17 @@ class Children:
     async def _create(
         self, resource: Resource, job: DLJob, manifest: Mapping[str, Any], warn: Warn | None = None
     ) -> Object:
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
         try:
             return await self._api.create(resource, job.namespace, manifest, warn=warn)
         except AlreadyExistsError:
-            found = await self._api.get(resource, job.namespace, job.name)
+            found = await self._api.get(resource, job.namespace, name)
         except (ForbiddenError, InvalidError, UnavailableError) as error:
             raise NotCreatedError(not_created(error, manifest)) from error
         if is_ours(found, job.uid):
             return found
-        kind = manifest["kind"]
         msg = (
-            f"a {kind} named {job.name} exists and does not belong to this DLJob: delete it, or give the "
-            "DLJob another name"
+            f"a {kind} named {name} exists and does not belong to this DLJob: delete it, or give the DLJob another name"
         )
         raise NameConflictError(msg)
 
