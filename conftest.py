@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 ON_CI = bool(os.environ.get("CI"))
 settings.register_profile("any machine", deadline=None, derandomize=ON_CI, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
-"""How long an example takes says how busy the machine is, and nothing of the code. CI takes the same examples each time,
-so that it judges the change at hand; other runs look for new ones.
+"""How long an example takes says how busy the machine is, and nothing of the code. CI takes the same examples each
+time, so that it judges the change at hand; other runs look for new ones.
 """
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 

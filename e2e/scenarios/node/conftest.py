@@ -8,11 +8,10 @@ from e2e.installed import InstalledOperator
 from e2e.node.machine import obstacle
 from e2e.scenarios.lifecycle.workload import DLJobs
 
-
 UNABLE = obstacle()
-"""What this machine lacks that no package brings: root, control groups, namespaces. That is no fault of a change, so the
-tests are left out on CI, where no test may be skipped; `python -m e2e binaries` prints the reason. hack/packages.sh fails
-on CI for what a package would bring.
+"""What this machine lacks that no package brings: root, control groups, namespaces. That is no fault of a change, so
+the tests are left out on CI, where no test may be skipped; `python -m e2e binaries` prints the reason. hack/packages.sh
+fails on CI for what a package would bring.
 """
 if UNABLE and os.environ.get("CI"):
     collect_ignore_glob = ["test_*.py"]
