@@ -8,8 +8,8 @@ from e2e.cluster.api import ApiError
 from e2e.cluster.waiting import wait_for
 from e2e.installed import DEPLOYMENTS, InstalledOperator
 from e2e.node.debian import PYTHON_IMAGE
-from e2e.node.settings import NODE_NAME
-from e2e.operator import NAMESPACE
+from e2e.node.settings import GPU, NODE_NAME
+from e2e.operator import ADMISSION, NAMESPACE
 from e2e.scenarios.lifecycle.workload import DLJobs
 
 
@@ -109,3 +109,21 @@ def test_a_suspended_job_gets_sigterm_and_time_to_save(jobs: DLJobs) -> None:
     jobs.patch("saving", {"spec": {"suspend": True}})
     wait_for("the program to save", lambda: "saved" in jobs.cluster.log("follower"), timeout=60)
     wait_for("the job to be suspended", lambda: is_phase(jobs, "saving", "Suspended"))
+
+
+def test_kubelet_comes_back_with_its_pods_and_gpus(operator: InstalledOperator) -> None:
+    """Killed with -9: containers run on, and the device plugin registers anew."""
+    cluster = operator.cluster
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component=admission"
+    before = {pod["metadata"]["uid"] for pod in cluster.api("GET", path)["items"]}
+    registered = cluster.log("device-plugin").count("registered")
+    cluster.restart("kubelet")
+    wait_for("another registration", lambda: cluster.log("device-plugin").count("registered") > registered, timeout=60)
+    wait_for("the GPUs to be counted again", lambda: _gpus(operator) == "8", timeout=60)
+    operator.wait()
+    assert {pod["metadata"]["uid"] for pod in cluster.api("GET", path)["items"]} == before
+    assert cluster.kubectl("exec", "-n", NAMESPACE, f"deployment/{ADMISSION}", "--", "stoker", "--version")
+
+
+def _gpus(operator: InstalledOperator) -> str:
+    return str(operator.cluster.api("GET", f"/api/v1/nodes/{NODE_NAME}")["status"]["allocatable"].get(GPU))
