@@ -25,8 +25,8 @@ SHELL := /bin/bash
 ##@ Try it
 
 .PHONY: demo
-demo: $(STAMP) ## Show the main job on a real control plane, from nothing (KEEP=1 leaves it up)
-	@$(BIN)/python -m e2e demo $(if $(KEEP),--keep)
+demo: $(STAMP) ## Show the main job on a real control plane (NODE=real: Stoker in the cluster; KEEP=1 leaves it up)
+	@$(BIN)/python -m e2e demo $(if $(KEEP),--keep) $(if $(NODE),--node=$(NODE))
 
 .PHONY: cluster
 cluster: $(STAMP) ## Start the control plane with the operator, leave it up; eval "$(make cluster)" sets KUBECONFIG and PATH

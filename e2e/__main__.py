@@ -73,15 +73,16 @@ def env(name: str) -> None:
 
 @main.command()
 @click.option("--keep", is_flag=True, help="Leave the cluster up afterwards.")
-def demo(keep: bool) -> None:
-    """Show the main job, from kubectl apply to a finding and a reclaimed GPU."""
+@click.option("--node", type=click.Choice(["simulated", "real"]), default="simulated", show_default=True)
+def demo(keep: bool, node: str) -> None:
+    """Show the main job, from kubectl apply to a finding and a reclaimed GPU. With a real node Stoker runs on it."""
     from e2e.cluster.provider import create
     from e2e.demo.narrator import ExpectationError
     from e2e.demo.story import tell
 
     if keep and registry.find("demo") is not None:
         raise ClusterError(f"the demo's cluster is up already: {_ends('demo')}")
-    with create(name="demo", report=_say) as cluster:
+    with create({"real": "node"}.get(node), name="demo", report=_say) as cluster:
         try:
             tell(cluster)
         except ExpectationError as error:

@@ -11,8 +11,9 @@ from e2e.cluster.provider import Cluster
 from e2e.cluster.shell import commands_folder, tools_folder
 from e2e.cluster.waiting import slowness
 from e2e.demo.narrator import Narrator
+from e2e.demo.operators import operator_in
 from e2e.demo.programs import PROGRAMS, TRAINING_AGAIN
-from e2e.operator import CHART, NAMESPACE, Operator
+from e2e.operator import CHART, NAMESPACE
 from e2e.telemetry.stack import SIMULATION
 from stoker.telemetry.usage import SETTLES
 
@@ -36,7 +37,7 @@ class Story:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.operator = Operator(cluster)
+        self.operator = operator_in(cluster)
         tools = tools_folder(cluster.folder, cluster.programs)
         path = f"{tools}:{commands_folder()}:{os.environ.get('PATH', '')}"
         self.narrator = Narrator({"KUBECONFIG": str(cluster.kubeconfig), "PATH": path})
@@ -57,20 +58,19 @@ class Story:
         narrator = self.narrator
         narrator.chapter("A cluster with 48 GPUs, and Stoker in it")
         narrator.say(
-            "The control plane is real (etcd, API server, controllers, scheduler, Prometheus); the GPUs and kubelets "
-            "are simulated."
+            "The control plane is real (etcd, API server, controllers, scheduler, Prometheus); the GPUs and their "
+            f"nodes are simulated. {self.operator.where}"
         )
         self.cluster.add_nodes(6, gpus=8)
         values = self.cluster.folder / "values.json"
         values.write_text(json.dumps(self.operator.values))
+        self.operator.prepare()
         chart = CHART.relative_to(ROOT)
         narrator.run(
             f"helm install stoker {chart} --namespace {NAMESPACE} --create-namespace --values {values}",
             show=lambda text: "\n".join(line for line in text.splitlines() if line.startswith(("NAME:", "STATUS:"))),
         )
-        self.operator.connect()
-        self.operator.start_admission("--minimum-warning-grace=1m")
-        self.operator.start_controller(minimum_warning_grace="1m")
+        self.operator.begin()
         narrator.run("kubectl get nodes --label-columns nvidia.com/gpu.product")
 
     def admission(self) -> None:
