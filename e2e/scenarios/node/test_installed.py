@@ -112,7 +112,7 @@ def test_a_suspended_job_gets_sigterm_and_time_to_save(jobs: DLJobs) -> None:
 
 
 def test_kubelet_comes_back_with_its_pods_and_gpus(operator: InstalledOperator) -> None:
-    """Killed with -9: containers run on, and the device plugin registers anew."""
+    """Killed with -9: containers run on, and the device plugin registers again."""
     cluster = operator.cluster
     path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component=admission"
     before = {pod["metadata"]["uid"] for pod in cluster.api("GET", path)["items"]}
@@ -122,7 +122,9 @@ def test_kubelet_comes_back_with_its_pods_and_gpus(operator: InstalledOperator) 
     wait_for("the GPUs to be counted again", lambda: _gpus(operator) == "8", timeout=60)
     operator.wait()
     assert {pod["metadata"]["uid"] for pod in cluster.api("GET", path)["items"]} == before
-    assert cluster.kubectl("exec", "-n", NAMESPACE, f"deployment/{ADMISSION}", "--", "stoker", "--version")
+    version = ("exec", "-n", NAMESPACE, f"deployment/{ADMISSION}", "--", "stoker", "--version")
+    # a new kubelet learns its pods one after the other
+    wait_for("a command in a pod", lambda: cluster.run_kubectl(*version).returncode == 0, timeout=60, quiet=True)
 
 
 def _gpus(operator: InstalledOperator) -> str:
