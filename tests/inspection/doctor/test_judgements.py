@@ -226,7 +226,10 @@ def test_scrape_intervals() -> None:
     ends(judge_interval(timedelta(seconds=46), told), WARNING, "46 s", "told 30 s")
     ends(judge_interval(timedelta(seconds=46), None), OK)
     ends(judge_interval(timedelta(seconds=91), told), FAILED, "91 s")
+    ended = [0.0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert measured_interval([ended, ended, [100, 130, 160, 190]]) == timedelta(seconds=30)
     assert measured_interval([[0, 30]]) is None
+    assert measured_interval([[], []]) is None
     with pytest.raises(NotCheckableError, match="too few samples"):
         judge_interval(None, told)
 

@@ -102,8 +102,18 @@ async def scrape_interval(scene: Scene) -> Outcome:
 
 
 def measured_interval(series: Iterable[Sequence[float]]) -> timedelta | None:
-    """The median time between two of the latest samples of each series (seconds since the epoch); None with too few."""
-    gaps = [later - earlier for times in series for earlier, later in pairwise(times[-LATEST:])]
+    """The median time between two of the latest samples of each series (seconds since the epoch); None with too few.
+
+    A series that ended, of a pod that is gone, tells how often its GPU was scraped then: it does not count.
+    """
+    sampled = [times[-LATEST:] for times in series if len(times)]
+    newest = max((times[-1] for times in sampled), default=0.0)
+    gaps = [
+        later - earlier
+        for times in sampled
+        if newest - times[-1] <= STALE.total_seconds()
+        for earlier, later in pairwise(times)
+    ]
     return timedelta(seconds=median(gaps)) if len(gaps) >= SCRAPES else None
 
 
