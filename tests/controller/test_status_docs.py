@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.api.dljob import DLJobStatus, UtilizationStatus
+from stoker.api.dljob import DLJobStatus
+from stoker.api.status import UtilizationStatus
 from stoker.findings.vocabulary import ConditionType, Phase, UnknownReason
 from stoker.reclaim import NoticeReason
 

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import yaml
 
-from stoker.api.dljob import MAX_FINDINGS, MAX_HISTORY, MAX_NODES, MAX_NOTIFIED, MAX_PODS, MAX_STAGES, DLJobStatus
+from stoker.api.dljob import DLJobStatus
+from stoker.api.status import MAX_FINDINGS, MAX_HISTORY, MAX_NODES, MAX_NOTIFIED, MAX_PODS, MAX_STAGES
 from stoker.controller.next_status import MAX_FINDING_TEXT, NextStatus
 from stoker.controller.scan_results import ScanResult
 from stoker.controller.status_findings import merged

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.api.dljob import UtilizationStatus
+from stoker.api.status import UtilizationStatus
 from stoker.diagnosis.job import diagnose
 from stoker.diagnosis.words import stage_lines, to_status, whole_percent
 from stoker.findings.diagnosis import Diagnosis, StageSpan, Utilization

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.api.dljob import ReclaimStatus
 from stoker.api.meta import LabelSelector
 from stoker.api.policy import Exemption, ReclaimClass, RuleSetting, ScheduleWindow
+from stoker.api.status import ReclaimStatus
 from stoker.findings.diagnosis import Idleness, IdlenessState
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Action, Category, Confidence, JobType, ReclaimMode, ReclaimState, Source

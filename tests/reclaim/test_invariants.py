@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from stoker.api.dljob import ReclaimStatus
 from stoker.api.meta import LabelSelector
 from stoker.api.policy import Exemption, ScheduleWindow
+from stoker.api.status import ReclaimStatus
 from stoker.diagnosis.idleness import idleness
 from stoker.findings.diagnosis import Idleness
 from stoker.findings.finding import Finding, rfc3339

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoker.api.dljob import ReclaimStatus
+from stoker.api.status import ReclaimStatus
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimMode, ReclaimState
 from stoker.policy.effective import BUILT_IN_REVISION, PolicyRevision
 from stoker.reclaim import HistoryEntry, NoticeReason, NotificationRecord, Record, resumed

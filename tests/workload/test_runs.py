@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoker.api.dljob import MAX_PODS
+from stoker.api.status import MAX_PODS
 from stoker.telemetry.series import Attempt, JobFacts, PodFacts
 from stoker.workload import ProgramFacts, facts_of, job_facts, pod_facts, remembered, run_to_status
 from tests.workload.building import dljob, job, pod

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoker.api.dljob import MAX_NODES
+from stoker.api.status import MAX_NODES
 from stoker.findings.finding import Finding, parse_time
 from stoker.findings.vocabulary import Confidence, Source
 

@@ -17,9 +17,10 @@ from pydantic import ValidationError
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import DLJOBS, ApiError, ConflictError, KubernetesApi, NotFoundError, Object
 from stoker.adapters.notifications import Address, NoAddressesError
-from stoker.api.dljob import MAX_NOTIFIED, DLJob
+from stoker.api.dljob import DLJob
 from stoker.api.names import CHANNEL_ANNOTATION
 from stoker.api.notification import Message
+from stoker.api.status import MAX_NOTIFIED
 from stoker.cluster.cache import ClusterCache, Key, namespace_of
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies

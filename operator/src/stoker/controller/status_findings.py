@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from stoker.api.dljob import MAX_FINDINGS, DLJob
+from stoker.api.dljob import DLJob
+from stoker.api.status import MAX_FINDINGS
 from stoker.findings.finding import Finding
 from stoker.findings.vocabulary import Source
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker.api.dljob import GPUS_A_ROW, MAX_NODES, MAX_STAGES
+from stoker.api.status import GPUS_A_ROW, MAX_NODES, MAX_STAGES
 from stoker.findings.diagnosis import NodeUse, StageSpan, Utilization
 from stoker.findings.finding import optional_time, rfc3339
 from stoker.findings.vocabulary import UnknownReason

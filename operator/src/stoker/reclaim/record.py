@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from stoker.api.dljob import MAX_HISTORY, NotificationStatus, PolicyRevisionStatus, ReclaimHistoryEntry, ReclaimStatus
 from stoker.api.schema import readable
+from stoker.api.status import MAX_HISTORY, NotificationStatus, PolicyRevisionStatus, ReclaimHistoryEntry, ReclaimStatus
 from stoker.findings.finding import optional_time, rfc3339, single_line
 from stoker.findings.vocabulary import NotificationEvent, NotificationResult, ReclaimEvent, ReclaimMode, ReclaimState
 from stoker.policy.effective import PolicyRevision
@@ -88,7 +88,7 @@ class NotificationRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """The fields of `status.reclaim`, as api.dljob.ReclaimStatus describes them. `state` None: never scanned."""
+    """The fields of `status.reclaim`, as api.status.ReclaimStatus describes them. `state` None: never scanned."""
 
     state: ReclaimState | None = None
     reason: str = ""

@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from stoker.api.dljob import MAX_PODS, DLJob, PodRunStatus
+from stoker.api.dljob import DLJob
+from stoker.api.status import MAX_PODS, PodRunStatus
 from stoker.findings.finding import optional_time, rfc3339
 from stoker.telemetry.series import PodFacts
 from stoker.workload import pods as pod_status
