@@ -61,8 +61,9 @@ EXEMPT = {"tier": "exempt"}
 PROBE = "observed"
 """A job that rests all the while, and that no policy acts upon: what the metrics say shows in its conditions."""
 WANTED, UNWANTED = "NVIDIA-L40S", "NVIDIA-A100-SXM4-80GB"
-"""Models of GPUs that each have one node, which one job fills. Stoker knows what they draw at rest. Of an unknown model it
-learns the least, and a scrape between the pod's binding and its container's start would teach it that of a bare GPU.
+"""Models of GPUs that each have one node, which one job fills. Stoker knows what they draw at rest. Of an unknown
+model it learns the least, and a scrape between the pod's binding and its container's start would teach it that of a
+bare GPU.
 """
 FAST = "1s"
 SECOND_LOOK = "returns: not reclaimed when checked again"
