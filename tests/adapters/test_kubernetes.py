@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from yarl import URL
 
 from stoker.adapters.kubernetes.client import (
     DLJOBS,
@@ -25,6 +28,24 @@ from stoker.adapters.kubernetes.client import (
 def test_paths() -> None:
     assert DLJOBS.path("team", "bert", "status") == "/apis/stoker.dev/v1alpha1/namespaces/team/dljobs/bert/status"
     assert PODS.path() == "/api/v1/pods"
+
+
+PIECES = st.sampled_from(["..", ".", "/", "%2e", "%2F", "?", "#", ";", "\\", "\n", " ", "@", ":", "é", "a", "pods"])
+
+
+@given(name=st.text(max_size=8) | st.lists(PIECES, max_size=8).map("".join))
+@example(name="")
+@example(name="../../other/secrets")
+@example(name="x?limit=1")
+def test_a_name_that_a_tenant_chose_leads_to_no_other_object(name: str) -> None:
+    """A pod's claim or an owner reference may have any text as its name, for the API server does not check it."""
+    if name in {"", ".", ".."} or set("/%") & set(name):
+        with pytest.raises(NotFoundError, match="^pods: no object can have the name that is referred to$"):
+            PODS.path("team", name)
+        return
+    sent = URL(f"https://api{PODS.path('team', name)}")
+    assert (sent.raw_query_string, sent.raw_fragment) == ("", "")
+    assert sent.parts == ("/", "api", "v1", "namespaces", "team", "pods", name)
 
 
 @pytest.mark.parametrize(

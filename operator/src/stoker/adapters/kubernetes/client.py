@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
+from urllib.parse import quote
 
 import aiohttp
 from kubernetes.aio import config as kubernetes_config
@@ -61,13 +62,26 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The path of an object in the URL; of the collection if `name` is None; cluster-wide without a namespace."""
+        """The path of an object in the URL; of the collection if `name` is None; cluster-wide without a namespace.
+
+        Raises NotFoundError for a name that no object can have. Names come from tenants' objects too, and the API
+        server checks few references: a claim `../../other/pods` would be read with the operator's rights.
+        """
         parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
         if namespace:
-            parts += ["namespaces", namespace]
+            parts += ["namespaces", self._segment(namespace)]
         parts.append(self.plural)
-        parts += [part for part in (name, subresource) if part]
+        if name is not None:
+            parts.append(self._segment(name))
+        if subresource is not None:
+            parts.append(subresource)
         return "/".join(parts)
+
+    def _segment(self, name: str) -> str:
+        if name in {"", ".", ".."} or "/" in name or "%" in name:
+            # The name is not repeated: its author chose it, and the error reaches logs.
+            raise NotFoundError(self.plural, code=None, reason="no object can have the name that is referred to")
+        return quote(name, safe="")
 
 
 DLJOBS = Resource("stoker.dev", "v1alpha1", "dljobs")
