@@ -3,8 +3,8 @@
     python -m benchmarks.admission [--seconds 6]
 
 Both serve over TLS and are asked over kept connections at a fixed rate, whether they have answered or not; a latency
-counts from when its request was due (benchmarks/webhook/load). Every request has another script, so that nothing that
-remembers answers is flattered; one more line gives those of a script that is submitted again and again. The servers are
+counts from when its request was due (benchmarks/webhook/load). Every request has another script, so that the remembered
+responses don't flatter; the lines "repeated" are of a script that is submitted again and again. The servers are
 measured in turns, so that other work on the machine hits both.
 
 The Go webhook decodes the review and its object and allows it (benchmarks/webhook/serve): the least that any webhook
@@ -38,11 +38,12 @@ from tests.admission.malformed_reviews import OBJECT, review
 from tests.certificates.authority import Authority
 
 HERE = Path(__file__).resolve().parent
-RATES = (1, 50, 300)
 TURNS = 2
 SMALL = "torchrun --nproc_per_node=8 train.py --batch-size 32 --seed @NUMBER@\n"
 SCRIPTS = {"small": SMALL, "200 lines": (HERE / "long.sh").read_text()}
 SERVERS = ("Go", "allow all", "Stoker")
+QUIET = 1
+"""Requests per second that disturb nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,18 @@ class Load:
 
     def __str__(self) -> str:
         return f"{self.script}{', repeated' if self.repeated else ''}"
+
+
+LOADS = (
+    Load(50, "small"),
+    Load(300, "small"),
+    Load(300, "small", repeated=True),
+    Load(50, "200 lines"),
+    Load(100, "200 lines"),
+    Load(300, "200 lines"),
+    Load(50, "200 lines", repeated=True),
+    Load(300, "200 lines", repeated=True),
+)
 
 
 # ------------------------------------------------------------------------------------------------------------- servers
@@ -196,15 +209,14 @@ def main() -> None:
         }
         bench = Bench(folder, ports)
         # Once a second disturbs nobody: these run side by side.
-        bench.measure([Load(RATES[0], script) for script in SCRIPTS], SERVERS, options.seconds * 4)
-        loads = [Load(rate, script) for rate in RATES[1:] for script in SCRIPTS]
-        for load in [*loads, Load(RATES[1], "200 lines", repeated=True)]:
+        bench.measure([Load(QUIET, script) for script in SCRIPTS], SERVERS, options.seconds * 4)
+        for load in LOADS:
             for _ in range(TURNS):
                 for server in SERVERS:
                     bench.measure([load], (server,), options.seconds / TURNS)
-        median = statistics.median(bench.measured[Load(RATES[1], "small"), "Go"])
+        median = statistics.median(bench.measured[LOADS[0], "Go"])
         print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {platform.machine()}, "
-              f"Python {platform.python_version()}; Go's median at {RATES[1]}/s: {median:.2f} ms\n")  # fmt: skip
+              f"Python {platform.python_version()}; Go's median at {LOADS[0].rate}/s: {median:.2f} ms\n")  # fmt: skip
         print("\n".join(table(bench)))
 
 

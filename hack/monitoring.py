@@ -14,6 +14,7 @@ from prometheus_client.core import Metric
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.http.certificate import Certificate
 from stoker.admission.metrics import AdmissionMetrics
+from stoker.admission.response_cache import ResponseCache
 from stoker.cluster.cache import ClusterCache
 from stoker.cluster.faults import Faults
 from stoker.cluster.view import ClusterView
@@ -78,7 +79,7 @@ def of_controller() -> list[Described]:
 
 def of_admission() -> list[Described]:
     """The admission process' metrics."""
-    metrics = AdmissionMetrics(ClusterView().in_force)
+    metrics = AdmissionMetrics(ClusterView().in_force, ResponseCache())
     metrics.follow(Certificate(Path("/nowhere")))
     return sorted(_described(metrics.registry), key=lambda one: one.name)
 

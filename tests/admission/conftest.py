@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import aiohttp
@@ -35,7 +35,9 @@ async def allow(_: AdmissionRequest) -> AdmissionResponse:
     return ALLOWED
 
 
-def serving(settings: ServerSettings, reviewer: Reviewer = allow) -> AdmissionServer:
+def serving(
+    settings: ServerSettings, reviewer: Reviewer = allow, on_overload: Callable[[], None] = lambda: None
+) -> AdmissionServer:
     """A server with one route, as the operator has."""
     route = Route(path="/validate/dljobs", group="stoker.dev", resource="dljobs", reviewer=reviewer)
-    return AdmissionServer(settings, [route])
+    return AdmissionServer(settings, [route], on_overload)

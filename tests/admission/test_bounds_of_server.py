@@ -17,7 +17,10 @@ import pytest
 from e2e.cluster.pki import CertificateAuthority, write_private
 from stoker.adapters.http.listener import Limits
 from stoker.admission.admission_review import AdmissionRequest, AdmissionResponse
+from stoker.admission.metrics import AdmissionMetrics
+from stoker.admission.response_cache import ResponseCache
 from stoker.admission.server import AdmissionServer, ServerSettings
+from stoker.cluster.view import ClusterView
 from tests.admission.conftest import allow, serving
 from tests.admission.malformed_reviews import OBJECT, review
 from tests.certificates.authority import Authority
@@ -177,19 +180,21 @@ async def test_too_many_reviews_at_a_time_are_to_be_asked_again(
     settings: ServerSettings, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     entered, release = asyncio.Semaphore(0), asyncio.Event()
+    metrics = AdmissionMetrics(ClusterView().in_force, ResponseCache())
 
     async def slow(request: AdmissionRequest) -> AdmissionResponse:
         entered.release()
         await release.wait()
         return await allow(request)
 
-    async with serving(replace(settings, max_reviews=2), slow) as server:
+    async with serving(replace(settings, max_reviews=2), slow, metrics.refused) as server:
         pending = [asyncio.create_task(ask(server, client, review())) for _ in range(2)]
         for _ in pending:
             await entered.acquire()
         for _ in range(3):
             assert await ask(server, client, review()) == (503, "1")
         assert sum("503" in message for message in caplog.messages) == 1
+        assert metrics.registry.get_sample_value("stoker_admission_refused_total") == 3
         release.set()
         assert [await one for one in pending] == [(200, None)] * 2
         assert (await ask(server, client, review()))[0] == 200

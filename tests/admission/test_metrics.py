@@ -10,6 +10,7 @@ from stoker.adapters.http.metrics_server import MetricsServer, MetricsSettings
 from stoker.admission.admission_review import AdmissionRequest, AdmissionResponse, Operation
 from stoker.admission.job_review import JobReviewer
 from stoker.admission.metrics import AdmissionMetrics
+from stoker.admission.response_cache import ResponseCache
 from stoker.admission.server import Reviewer
 from stoker.cluster.view import ClusterView
 from tests.adapters import misbehaving
@@ -24,8 +25,9 @@ class World:
     def __init__(self, pool: InlineWorkers) -> None:
         self.view = ClusterView()
         self.view.namespaces.put({"metadata": {"name": "team", "resourceVersion": "1"}})
-        self.metrics = AdmissionMetrics(self.view.in_force)
-        self.review: Reviewer = self.metrics.counting("DLJob", JobReviewer(self.view, pool, lambda: NOW))
+        cache = ResponseCache()
+        self.metrics = AdmissionMetrics(self.view.in_force, cache)
+        self.review: Reviewer = self.metrics.counting("DLJob", JobReviewer(self.view, pool, lambda: NOW, cache))
 
     async def submit(self, script: str, **spec: Any) -> AdmissionResponse:
         body = {
@@ -103,6 +105,15 @@ async def test_what_could_not_be_analysed_is_counted_by_its_reason(
     answer = await world.submit("torchrun train.py")
     assert answer.allowed
     assert world.value("stoker_admission_not_analysed_total", reason="Fault") == 1
+
+
+async def test_remembered_responses_are_counted_with_their_findings(world: World) -> None:
+    for _ in range(3):
+        await world.submit(TOO_FEW)
+    assert world.value("stoker_admission_cache_lookups_total", result="hit") == 2
+    assert world.value("stoker_admission_cache_lookups_total", result="miss") == 1
+    assert 0 < (world.value("stoker_admission_cache_bytes") or 0) < 10_000
+    assert world.value("stoker_admission_findings_total", rule="launcher-too-few", action="Deny") == 3
 
 
 async def test_a_reviewer_that_fails_is_counted_and_fails(world: World) -> None:

@@ -124,7 +124,8 @@ class AdmissionResponse:
     """The response to a request.
 
     message, causes: why it is denied. warnings: lines that kubectl prints. annotations: entries for the API server's
-    audit log. verdict: the rules' verdict, if they were run; it is counted in the metrics and not sent.
+    audit log. verdict: the rules' verdict, if they were run; it is counted in the metrics and not sent. repeatable:
+    whether the same request gets the same response under the same policy, because its review was complete.
     """
 
     allowed: bool
@@ -133,6 +134,7 @@ class AdmissionResponse:
     warnings: tuple[str, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
+    repeatable: bool = field(default=False, compare=False, repr=False)
 
     def write(self, request: AdmissionRequest) -> bytes:
         """The response as JSON. A denial has code 422 and reason Invalid, like those of the API server's own

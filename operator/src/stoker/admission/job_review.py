@@ -9,6 +9,7 @@ from datetime import datetime
 from stoker.adapters.workers import TaskEnd, TaskOutcome, Workers
 from stoker.admission.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, Operation, outside_bounds
 from stoker.admission.judgement import judge, not_analysed
+from stoker.admission.response_cache import ResponseCache, ReviewKey
 from stoker.cluster.view import ClusterView
 from stoker.findings.verdict import Verdict
 from stoker.policy.effective import EffectivePolicy
@@ -44,24 +45,39 @@ class JobReviewer:
     An internal error or a script that is too costly to analyse does not decide about a job by itself. The manifest
     without its scripts is still reviewed, and the job is admitted with a warning unless the policy says Deny. The
     controller reviews again before it creates the Job.
+
+    `cache` remembers responses, so that a worker is asked once for the same object under the same policy.
     """
 
-    def __init__(self, view: ClusterView, workers: Workers, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, view: ClusterView, workers: Workers, now: Callable[[], datetime], cache: ResponseCache | None = None
+    ) -> None:
         self._view = view
         self._workers = workers
         self._now = now
+        self._cache = ResponseCache() if cache is None else cache
 
     async def __call__(self, request: AdmissionRequest) -> AdmissionResponse:
         if request.subresource or request.operation not in {Operation.CREATE, Operation.UPDATE}:
             return ALLOWED  # a write of the status or a deletion can't change the spec
         if (answer := outside_bounds(request)) is not None:
             return answer
-        policy = await self._view.policy(request.namespace or "")
+        policy, now = await self._view.policy(request.namespace or ""), self._now()
+        key = ReviewKey.of(request, policy, now)
+        if key is not None and (remembered := self._cache.get(key)) is not None:
+            return remembered
+        answer = await self._review(request, policy, now)
+        if key is not None:
+            self._cache.put(key, answer)
+        return answer
+
+    async def _review(self, request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> AdmissionResponse:
+        """The response of a worker process, or what is answered where it did not end."""
         outcome = await self._workers.run(
             judge,
             request,
             policy,
-            self._now(),
+            now,
             owner=request.namespace or "",
             cpu=CPU_SHARE * policy.analysis.review_budget.total_seconds() * (1 if request.old_object is None else 2),
             deadline=(request.deadline or asyncio.get_running_loop().time() + TIMEOUT) - MARGIN,
@@ -84,7 +100,7 @@ class JobReviewer:
         log("The review of %s did not end (%s). %s", described(request), outcome.end.value, outcome.detail)
         answer = outcome.result or ALLOWED
         verdict = replace(answer.verdict or Verdict(), shortfall=shortfall)
-        return replace(not_analysed(answer, policy, request, shortfall), verdict=verdict)
+        return replace(not_analysed(answer, policy, request, shortfall), verdict=verdict, repeatable=False)
 
 
 def described(request: AdmissionRequest) -> str:

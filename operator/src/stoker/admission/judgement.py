@@ -40,11 +40,11 @@ def judge(request: AdmissionRequest, policy: EffectivePolicy, now: datetime) -> 
     try:
         job = _read(request.new_object, request)
     except ValidationError as error:
-        yield unreadable(request, error, partial(_read, request=request))
+        yield replace(unreadable(request, error, partial(_read, request=request)), repeatable=True)
         return
     for judged in (review_without_scripts, review):
-        verdict = _judged(job, request, partial(judged, policy=policy, now=now))
-        answer = replace(_answer(job, verdict), verdict=verdict)
+        verdict, complete = _judged(job, request, partial(judged, policy=policy, now=now))
+        answer = replace(_answer(job, verdict), verdict=verdict, repeatable=complete)
         if judged is review:
             for shortfall in (verdict.shortfall, Shortfall.FAULT if verdict.failures else None):
                 answer = answer if shortfall is None else not_analysed(answer, policy, request, shortfall)
@@ -109,16 +109,19 @@ WARM_UP: Mapping[str, Any] = {
 }
 
 
-def _judged(job: DLJob, request: AdmissionRequest, by: Judge) -> Verdict:
-    """The verdict on the job; on an update without the denied findings that the old object already had."""
+def _judged(job: DLJob, request: AdmissionRequest, by: Judge) -> tuple[Verdict, bool]:
+    """The verdict on the job; on an update without the denied findings that the old object already had. And whether
+    everything that it rests on was judged completely.
+    """
     verdict = by(job)
     if request.old_object is None or not verdict.denied:
-        return verdict
+        return verdict, verdict.complete
     try:
         old = _read(request.old_object, request)
     except ValidationError:
-        return verdict  # the old object can't be read, so all findings count as new
-    return introduced(by(old), verdict)
+        return verdict, verdict.complete  # the old object can't be read, so all findings count as new
+    before = by(old)
+    return introduced(before, verdict), verdict.complete and before.complete
 
 
 def _read(document: Mapping[str, Any], request: AdmissionRequest) -> DLJob:

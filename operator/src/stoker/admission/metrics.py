@@ -1,4 +1,6 @@
-"""The admission process's own metrics for Prometheus: reviews, findings, sessions, policies and the certificate."""
+"""The admission process's own metrics for Prometheus: reviews, the response cache, findings, sessions, policies and
+the certificate.
+"""
 
 import time
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from stoker.adapters.http.certificate import Certificate
 from stoker.admission.admission_review import AdmissionRequest, AdmissionResponse
+from stoker.admission.response_cache import ResponseCache
 from stoker.admission.server import Reviewer
 from stoker.cluster.policies import Policies
 from stoker.findings.verdict import Verdict
@@ -26,7 +29,7 @@ SUPPRESSED = "Suppressed"
 class AdmissionMetrics:
     """The metrics of one process. Label values come from Stoker (rules, kinds), never from users."""
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, cache: ResponseCache) -> None:
         self.registry = CollectorRegistry()
         self._reviews = Counter(
             "stoker_admission_reviews",
@@ -60,9 +63,15 @@ class AdmissionMetrics:
             ["result"],
             registry=self.registry,
         )
+        self._refused = Counter(
+            "stoker_admission_refused",
+            "Requests answered with HTTP 503 because too many reviews, or too many large objects, were in work.",
+            registry=self.registry,
+        )
         for reason in Shortfall:
             self._not_analysed.labels(reason.value)
         self.registry.register(_PolicyReloadCollector(policies))
+        self.registry.register(_ResponseCacheCollector(cache))
         ProcessCollector(registry=self.registry)
 
     def counting(self, kind: str, reviewer: Reviewer) -> Reviewer:
@@ -100,6 +109,10 @@ class AdmissionMetrics:
     def session(self, result: str) -> None:
         """Count a session; `result` is noted, failed or dropped."""
         self._sessions.labels(result).inc()
+
+    def refused(self) -> None:
+        """Count a request that the server refused because it was at one of its bounds."""
+        self._refused.inc()
 
     async def page(self, _: web.Request) -> web.Response:
         """Serve all metrics in Prometheus' text format."""
@@ -139,6 +152,27 @@ class _PolicyReloadCollector(Collector):
             "stoker_policies_invalid",
             "Policies whose newest version is invalid and not in force.",
             self._policies.invalid,
+        )
+
+
+class _ResponseCacheCollector(Collector):
+    """Reads the counts and the size of the response cache at each scrape."""
+
+    def __init__(self, cache: ResponseCache) -> None:
+        self._cache = cache
+
+    def collect(self) -> Iterator[Metric]:
+        lookups: Any = CounterMetricFamily(
+            "stoker_admission_cache_lookups",
+            "Reviews of DLJobs, by result: hit (the response to the same object under the same policy was remembered),"
+            " or miss (a worker process was asked).",
+            labels=["result"],
+        )
+        lookups.add_metric(["hit"], self._cache.hits)
+        lookups.add_metric(["miss"], self._cache.misses)
+        yield lookups
+        yield GaugeMetricFamily(
+            "stoker_admission_cache_bytes", "Size of the remembered responses, at most 16 MiB.", self._cache.size
         )
 
 

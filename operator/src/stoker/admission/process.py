@@ -23,6 +23,7 @@ from stoker.admission.job_review import JobReviewer
 from stoker.admission.judgement import warm_up
 from stoker.admission.metrics import AdmissionMetrics
 from stoker.admission.policy_review import PolicyReviewer
+from stoker.admission.response_cache import ResponseCache
 from stoker.admission.server import AdmissionServer, Route, ServerSettings
 from stoker.admission.sessions import Sessions
 from stoker.api import dljob, policy
@@ -75,8 +76,9 @@ async def serve(settings: AdmissionSettings) -> None:
     """Run the process on the running event loop; see `run`."""
     view = ClusterView()
     workers = Workers(settings.review_workers, warm_up=warm_up, modules=[judgement.__name__])
-    metrics = AdmissionMetrics(view.in_force)
-    jobs = metrics.counting(dljob.KIND, JobReviewer(view, workers, _now))
+    cache = ResponseCache()
+    metrics = AdmissionMetrics(view.in_force, cache)
+    jobs = metrics.counting(dljob.KIND, JobReviewer(view, workers, _now, cache))
     policies = metrics.counting(
         policy.KIND, PolicyReviewer(view.in_force, view.namespaces, all_rules(), settings.surroundings, _now)
     )
@@ -88,7 +90,7 @@ async def serve(settings: AdmissionSettings) -> None:
     if settings.notes_sessions:
         opened = metrics.counting("Session", sessions)
         routes.append(Route(path=SESSIONS_PATH, group=PODS.group, resource=PODS.plural, reviewer=opened))
-    server = AdmissionServer(settings.server, routes)
+    server = AdmissionServer(settings.server, routes, on_overload=metrics.refused)
     metrics.follow(server.certificate)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(workers)

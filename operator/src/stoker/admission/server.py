@@ -110,7 +110,10 @@ class AdmissionServer:
     of a server: a callable that yields its client configuration and then runs until cancelled.
     """
 
-    def __init__(self, settings: ServerSettings, routes: Sequence[Route]) -> None:
+    def __init__(
+        self, settings: ServerSettings, routes: Sequence[Route], on_overload: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_overload` is called for each request that is refused because of a bound."""
         self._settings = settings
         self._certificate = Certificate(settings.certificate_folder, client_ca=settings.client_ca)
         self._draining = False
@@ -119,6 +122,7 @@ class AdmissionServer:
         self._large = asyncio.Semaphore(settings.large_bodies)
         self._reviews = 0
         self._overload = OverloadLog()
+        self._on_overload = on_overload
         self._paths = ", ".join(f"POST {route.path}" for route in routes)
         app = web.Application(middlewares=[self._frame])
         for route in routes:
@@ -307,6 +311,7 @@ class AdmissionServer:
         except _BusyError as error:
             message = f"{error}: ask again later"
             self._overload.refused(message)
+            self._on_overload()
             response = _status(HTTPStatus.SERVICE_UNAVAILABLE, message)
             response.headers["Retry-After"] = str(RETRY_AFTER)
             if not request.content.at_eof():

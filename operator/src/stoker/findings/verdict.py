@@ -62,6 +62,11 @@ class Verdict:
         return self.shortfall or (Shortfall.FAULT if self.failures else None)
 
     @property
+    def complete(self) -> bool:
+        """Whether every rule judged everything."""
+        return not self.unfinished and self.not_analysed is None
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings but the suppressed, denied ones first."""
         return self.denied + self.warned + self.audited
