@@ -28,6 +28,7 @@ from stoker.reclaim import GATES, TRANSITIONS, Trigger
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from hack import (  # noqa: E402 - `python hack/generate.py` finds the package only by the line before
+    api_page,
     chart_pages,
     dashboards,
     monitoring,
@@ -191,6 +192,7 @@ GENERATORS: tuple[Generator, ...] = (
     doctor_page,
     chart_pages.values_page,
     chart_pages.permissions_page,
+    api_page.api_page,
     dashboard_files,
 )
 OWNED: tuple[str, ...] = (
