@@ -4,7 +4,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.api.schema import INT_OR_STRING, PRESERVE_UNKNOWN
+from stoker.api.schema import INT_OR_STRING
+from stoker.api.structural import PRESERVE_UNKNOWN
 
 ODD: tuple[Any, ...] = (
     None,

@@ -13,7 +13,6 @@ from stoker.api.policy import UtilizationPolicySpec
 from stoker.api.schema import (
     INT_OR_STRING,
     LIST_TYPE,
-    PRESERVE_UNKNOWN,
     VALIDATIONS,
     ApiModel,
     Validation,
@@ -21,6 +20,7 @@ from stoker.api.schema import (
     validations,
     violations,
 )
+from stoker.api.structural import PRESERVE_UNKNOWN
 
 FORBIDDEN = {"$ref", "$defs", "anyOf", "oneOf", "allOf", "const", "prefixItems", "uniqueItems", "title", "definitions"}
 

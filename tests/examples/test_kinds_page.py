@@ -18,7 +18,7 @@ import json, sys
 from stoker.workload.pod_groups import groups
 print(json.dumps([[one.kind, one.name, len(one.roles())] for one in groups(json.load(sys.stdin))]))
 """
-LABEL = "training.kubeflow.org"
+LABEL = "elasticjob.dlrover"
 
 
 def block(language: str) -> str:
@@ -71,10 +71,10 @@ def test_the_shown_manifest_gets_the_shown_answer(changed: Path) -> None:
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("replicas: 4", "replicas: many", "spec.tfReplicaSpecs.Worker.replicas"),
+        ("replicas: 4", "replicas: many", "spec.replicaSpecs.worker.replicas"),
         ("command: [", "comand: [", "did you mean command?"),
-        ("tfReplicaSpecs:", "replicaSpecs:", "spec.tfReplicaSpecs"),
-        ("Worker:", "Worker: {}\n    PS:", "spec.tfReplicaSpecs.Worker.template"),
+        ("replicaSpecs:", "podSpecs:", "spec.replicaSpecs"),
+        ("worker:", "worker: {}\n    ps:", "spec.replicaSpecs.worker.template"),
     ],
 )
 def test_a_manifest_that_breaks_its_schema_is_reported_with_the_field(
@@ -93,21 +93,21 @@ def test_its_pods_are_one_group(changed: Path) -> None:
                 "namespace": "vision",
                 "creationTimestamp": "2026-11-21T06:00:00Z",
                 "labels": {
-                    f"{LABEL}/job-name": "resnet",
+                    f"{LABEL}/name": "resnet",
                     f"{LABEL}/replica-type": "worker",
-                    f"{LABEL}/replica-index": str(rank),
+                    f"{LABEL}/rank-index": str(rank),
                 },
-                "ownerReferences": [{"controller": True, "kind": "TFJob", "name": "resnet", "uid": "u"}],
+                "ownerReferences": [{"controller": True, "kind": "ElasticJob", "name": "resnet", "uid": "u"}],
             },
             "spec": {"containers": [{"name": "tensorflow", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]},
         }
         for rank in range(4)
     ]
     answer = run(changed, "-c", GROUPING, given=json.dumps(pods))
-    assert json.loads(answer.stdout) == [["TFJob", "resnet", 1]], answer.stderr
+    assert json.loads(answer.stdout) == [["ElasticJob", "resnet", 1]], answer.stderr
 
 
 def test_every_file_that_the_steps_name_is_there() -> None:
     paths = set(re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:py|yaml))`", STEPS))
     missing = [path for path in paths if not any((top / path).exists() for top in (ROOT, ROOT / "operator/src/stoker"))]
-    assert missing == ["operator/src/stoker/lint/kinds/tf_job.py"]
+    assert missing == ["operator/src/stoker/lint/kinds/elastic_job.py"]

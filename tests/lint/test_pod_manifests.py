@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from stoker.findings.finding import Location
 from stoker.findings.vocabulary import Confidence, Framework
-from stoker.lint.kinds.job import JOB
-from stoker.lint.kinds.kind import ManifestError, ReadContext, WorkloadKind
+from stoker.lint.kinds.kind import ManifestError, ReadContext
 from stoker.lint.kinds.pod import SharedMemory, VolumeKind
-from stoker.lint.kinds.registry import KINDS, kind_named, readable_kind, submissions
+from stoker.lint.kinds.registry import submissions
 from stoker.lint.submission import Submission
 
 GPUS = {"nvidia.com/gpu": 8}
@@ -137,20 +136,6 @@ def test_each_container_with_gpus_is_one() -> None:
 def test_gpus_are_counted_as_devices_only_where_they_are(limits: dict[str, Any], count: int, devices: bool) -> None:
     seen = one(pod(container(resources={"limits": limits})))
     assert (seen.gpus_per_node, seen.counts_devices) == (count, devices)
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"apiVersion": "v1", "kind": "Service"},
-        {"apiVersion": "example.com/v1", "kind": "Job", "spec": 1},
-        {"apiVersion": "kubeflow.org/v1beta2", "kind": "PyTorchJob"},
-        {},
-    ],
-)
-def test_other_kinds_are_not_read(document: dict[str, Any]) -> None:
-    assert readable_kind(document) is None
-    assert submissions(document) == []
 
 
 def test_init_containers_count_as_long_as_the_pod_holds_gpus() -> None:
@@ -365,24 +350,3 @@ def test_any_value_in_any_place_is_read_or_refused(document: dict[str, Any], ste
         place = place[key]
     with suppress(ManifestError):
         assert all(submission.gpus > 0 for submission in submissions(damaged))
-
-
-def test_the_kinds_that_are_read_are_found_by_their_version() -> None:
-    read = {f"{kind.api_version} {kind.name}" for kind in KINDS if kind.reader is not None}
-    assert read == {"stoker.dev/v1alpha1 DLJob", "v1 Pod", "batch/v1 Job", "kubeflow.org/v1 PyTorchJob"}
-    for kind in KINDS:
-        document = {"apiVersion": kind.api_version, "kind": kind.name}
-        assert readable_kind(document) is (kind if kind.reader is not None else None)
-
-
-def test_an_unknown_kind_has_a_record_of_its_name() -> None:
-    assert kind_named("TFJob") == WorkloadKind(name="TFJob")
-    assert kind_named("Job") is JOB
-
-
-def test_each_kind_has_a_name_and_each_label_one_kind() -> None:
-    names = [kind.name for kind in KINDS]
-    assert len(names) == len(set(names))
-    labels = [label for kind in KINDS if not kind.shares_labels for label in kind.name_labels]
-    assert len(labels) == len(set(labels))
-    assert all(kind.plural for kind in KINDS if kind.owned or kind.reader is not None)

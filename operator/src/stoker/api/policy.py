@@ -13,7 +13,8 @@ from stoker.api.duration_range import Between
 from stoker.api.image import ImageKind
 from stoker.api.meta import Boolean, Conditions, Integer, LabelSelector, ObjectMeta, Time
 from stoker.api.names import POLICY_KIND
-from stoker.api.schema import FIELD_OF_RULE, PRESERVE_UNKNOWN, ApiModel, Like, Validation, validations
+from stoker.api.schema import FIELD_OF_RULE, ApiModel, Like, Validation, validations
+from stoker.api.structural import PRESERVE_UNKNOWN
 from stoker.api.weekday import Weekday
 from stoker.findings.vocabulary import Action, Framework, JobType, NotificationEvent, ReclaimMode
 

@@ -17,12 +17,11 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_after_validator_function
 
-from stoker.api.structural import Fault, FaultKind, Path, unknown
+from stoker.api.structural import PRESERVE_UNKNOWN, Fault, FaultKind, Path, unknown
 
 if TYPE_CHECKING:
     from pydantic_core.core_schema import ModelSchema
 
-PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
 LIST_TYPE = "x-kubernetes-list-type"
 LIST_MAP_KEYS = "x-kubernetes-list-map-keys"

@@ -25,6 +25,8 @@ QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
 _QUANTITY = re.compile(QUANTITY_PATTERN)
+PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
+"""Marks an object of which the schema names only some fields: the others are let pass."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _INTEGERS: Mapping[str, tuple[int, int]] = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
@@ -89,7 +91,7 @@ def unknown_fields(schema: Schema, value: Any, path: Path = ()) -> Iterator[Faul
             child = properties.get(name, rest)
             if child is not None:
                 yield from unknown_fields(child, inner, (*path, name))
-            elif properties:
+            elif properties and not schema.get(PRESERVE_UNKNOWN):
                 yield Fault(path=(*path, name), message=unknown(name, properties), kind=FaultKind.UNKNOWN_FIELD)
     elif isinstance(value, list) and "items" in schema:
         for index, item in enumerate(value):

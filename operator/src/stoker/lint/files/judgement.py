@@ -12,6 +12,7 @@ from typing import Any
 
 from stoker.api.names import POLICY_KIND
 from stoker.api.schema import Violation
+from stoker.api.structural import FaultKind
 from stoker.findings.finding import Finding, Location
 from stoker.findings.verdict import Verdict
 from stoker.findings.vocabulary import Action, Severity, Source
@@ -67,6 +68,8 @@ class Judge:
             if is_ours(manifest, POLICY_KIND):
                 what += ", which --policy checks"
             return _skipped(manifest, name, what)
+        if (why := _not_read(kind, manifest)) is not None:
+            return _skipped(manifest, name, f"the {manifest.kind} {name}, which is not read: {why}")
         namespace = str(metadata(manifest).get("namespace") or self.namespace)
         files = self.config_maps.get(namespace, {})
         report = self._report(manifest, kind, name, namespace, files)
@@ -153,6 +156,15 @@ def config_maps(manifests: Iterable[Manifest], namespace: str = "") -> ConfigMap
             own = str(metadata(manifest).get("namespace") or namespace)
             found.setdefault(own, {})[object_name(manifest)] = texts
     return found
+
+
+def _not_read(kind: WorkloadKind, manifest: Manifest) -> str | None:
+    """Why a manifest of another version than the known one can't be read; None where what is read of it is the same."""
+    version = manifest.value.get("apiVersion")
+    if kind.reader is None or kind.admitted or version == kind.api_version:
+        return None
+    wrong = [one for one in kind.reader.violations(manifest.value) if one.kind is not FaultKind.UNKNOWN_FIELD]
+    return f"{kind.api_version} is known, and {version} differs in {wrong[0]}" if wrong else None
 
 
 def _log_failures(manifest: Manifest, name: str, verdict: Verdict) -> None:

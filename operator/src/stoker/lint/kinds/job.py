@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds of workload: the Job, and the Pod by itself."""
+"""Kubernetes' own kinds of batch workload: the Job, the CronJob, and the Pod by itself."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -8,7 +8,14 @@ from stoker.api import kubernetes_schema
 from stoker.api.structural import Schema
 from stoker.lint.kinds.kind import SuspendField, WorkloadKind
 from stoker.lint.kinds.pod import mapping
-from stoker.lint.kinds.pod_manifest import COUNT, pod_manifest_reader, whole_object, with_properties
+from stoker.lint.kinds.pod_manifest import (
+    COUNT,
+    object_with,
+    part_of_object,
+    pod_manifest_reader,
+    whole_object,
+    with_properties,
+)
 from stoker.lint.kinds.pod_set import PodSet, whole_number
 
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
@@ -20,18 +27,29 @@ def _pod_schema() -> Schema:
 
 
 @lru_cache(maxsize=1)
-def _job_schema() -> Schema:
-    return whole_object(
-        with_properties(
-            kubernetes_schema.job_spec(),
-            {
-                "parallelism": COUNT,
-                "completions": COUNT,
-                "completionMode": {"type": "string", "enum": ["Indexed", "NonIndexed"]},
-                "template": kubernetes_schema.pod_template(),
-            },
-        )
+def job_spec_schema() -> Schema:
+    """The schema of a Job's spec; `kubernetes_schema` has a looser one of what is read here."""
+    return with_properties(
+        kubernetes_schema.job_spec(),
+        {
+            "parallelism": COUNT,
+            "completions": COUNT,
+            "completionMode": {"type": "string", "enum": ["Indexed", "NonIndexed"]},
+            "template": kubernetes_schema.pod_template(),
+        },
     )
+
+
+@lru_cache(maxsize=1)
+def _job_schema() -> Schema:
+    return whole_object(job_spec_schema())
+
+
+@lru_cache(maxsize=1)
+def _cron_job_schema() -> Schema:
+    metadata = kubernetes_schema.object_metadata()
+    template = object_with({"metadata": metadata, "spec": job_spec_schema()}, "spec")
+    return whole_object(part_of_object({"jobTemplate": template}, "jobTemplate"))
 
 
 def _pod_sets_of_pod(document: Mapping[str, Any]) -> Iterator[PodSet]:
@@ -39,29 +57,44 @@ def _pod_sets_of_pod(document: Mapping[str, Any]) -> Iterator[PodSet]:
     yield PodSet(spec=mapping(document.get("spec")), at="spec")
 
 
-def _pod_sets_of_job(document: Mapping[str, Any]) -> Iterator[PodSet]:
-    """The pods of a Job: nodes of one group where they can find one another, else independent copies.
+def pods_of_job(
+    spec: Mapping[str, Any], at: str, *, indexed: bool = False, resolved: bool = False, replicas: int = 1
+) -> PodSet:
+    """The pods of a Job with this spec at this field path: nodes of one group where they can find one another, else
+    independent copies.
 
     They can with a completion index, as many at a time as there are in all, and a subdomain under which their host
     names resolve (Kubernetes documentation, "Job with Pod-to-Pod Communication").
+
+    indexed: it is Indexed unless it says otherwise. resolved: its owner gives it a subdomain. replicas: as many such
+    Jobs there are, of which nobody knows whether they work together.
     """
-    spec = mapping(document.get("spec"))
     template = mapping(mapping(spec.get("template")).get("spec"))
-    indexed = spec.get("completionMode") == "Indexed"
+    indexed = spec.get("completionMode", "Indexed" if indexed else None) == "Indexed"
     parallel = whole_number(spec, "parallelism", 1)
     pods = max(1, min(parallel, whole_number(spec, "completions", parallel)))
-    group = indexed and bool(template.get("subdomain")) and pods == spec.get("completions")
-    index = "0" if pods == 1 and spec.get("completions") == 1 else None
-    yield PodSet(
+    complete = pods == whole_number(spec, "completions", 1 if resolved and pods == 1 else 0)
+    group = indexed and (resolved or bool(template.get("subdomain"))) and complete
+    index = "0" if pods == 1 and complete and replicas == 1 else None
+    return PodSet(
         spec=template,
-        at="spec.template.spec",
-        nodes_field="spec.completions" if group else "spec.parallelism",
+        at=f"{at}.template.spec",
+        nodes_field=f"{at}.completions" if group else f"{at}.parallelism",
         nodes=pods if group else 1,
-        nodes_known=group,
-        copies=1 if group else pods,
+        nodes_known=group and replicas == 1,
+        copies=replicas if group else replicas * pods,
         rank="JOB_COMPLETION_INDEX" if indexed else "",
         variables=(("JOB_COMPLETION_INDEX", "", index),) if indexed else (),
     )
+
+
+def _pod_sets_of_job(document: Mapping[str, Any]) -> Iterator[PodSet]:
+    yield pods_of_job(mapping(document.get("spec")), "spec")
+
+
+def _pod_sets_of_cron_job(document: Mapping[str, Any]) -> Iterator[PodSet]:
+    """The pods of one run."""
+    yield pods_of_job(mapping(document["spec"]["jobTemplate"].get("spec")), "spec.jobTemplate.spec")
 
 
 SUSPEND = SuspendField(name="suspend", suspended=True)
@@ -84,4 +117,13 @@ JOB = WorkloadKind(
     suspend=SUSPEND,
 )
 
-__all__ = ["INDEX_ANNOTATION", "JOB", "POD", "SUSPEND"]
+CRON_JOB = WorkloadKind(
+    name="CronJob",
+    group="batch",
+    version="v1",
+    plural="cronjobs",
+    reader=pod_manifest_reader(_cron_job_schema, _pod_sets_of_cron_job),
+)
+"""Its pods are its Jobs'; `spec.suspend` of a CronJob ends nothing that runs."""
+
+__all__ = ["CRON_JOB", "INDEX_ANNOTATION", "JOB", "POD", "SUSPEND", "job_spec_schema", "pods_of_job"]

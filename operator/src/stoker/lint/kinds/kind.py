@@ -72,8 +72,8 @@ class SuspendField:
 class WorkloadKind:
     """One kind of object that makes pods with GPUs.
 
-    name: what messages call it, its `kind` unless another one has the same. group, version, plural: where its API is
-    served; empty plural: Stoker never asks for one.
+    name: what messages call it. kind: what manifests call it, where that is another name, as another group's kind has
+    the same. group, version, plural: where its API is served; empty plural: Stoker never asks for one.
     reader: None for a kind of which only the pods are read.
     admitted: admission judges it: the webhook, which fetches no config maps. A document of another version of its
     group, or of none, is judged, too: its schema then says so.
@@ -87,6 +87,7 @@ class WorkloadKind:
     """
 
     name: str
+    kind: str = ""
     group: str = ""
     version: str = ""
     plural: str = ""
@@ -107,13 +108,13 @@ class WorkloadKind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def is_of(self, document: Mapping[str, Any]) -> bool:
-        """Whether a document is of this kind."""
+        """Whether a document is of this kind, in whichever version."""
         version = document.get("apiVersion")
-        if document.get("kind") != self.name:
+        if document.get("kind") != (self.kind or self.name):
             return False
-        if self.admitted:
-            return not isinstance(version, str) or version.partition("/")[0] == self.group
-        return version == self.api_version
+        if not isinstance(version, str):
+            return self.admitted
+        return version.rpartition("/")[0] == self.group or (self.admitted and version == self.group)
 
 
 __all__ = ["ManifestError", "ManifestReader", "ReadContext", "SuspendField", "WorkloadKind"]

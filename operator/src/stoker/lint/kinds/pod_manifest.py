@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.api import kubernetes_schema
 from stoker.api.schema import Violation, explained
-from stoker.api.structural import Schema, faults, unknown_fields
+from stoker.api.structural import PRESERVE_UNKNOWN, Schema, faults, unknown_fields
 from stoker.lint.kinds.kind import ManifestError, ManifestReader, ReadContext
 from stoker.lint.kinds.pod import mapping
 from stoker.lint.kinds.pod_set import Owner, PodSet, read_containers
@@ -21,6 +21,11 @@ COUNT: Schema = {"type": "integer", "format": "int32", "minimum": 0}
 def object_with(properties: Mapping[str, Schema], *required: str) -> Schema:
     """The schema of an object with these fields."""
     return {"type": "object", "properties": properties, "required": required}
+
+
+def part_of_object(properties: Mapping[str, Schema], *required: str) -> Schema:
+    """The schema of an object of which only these fields are read; what else it has is let pass."""
+    return {**object_with(properties, *required), PRESERVE_UNKNOWN: True}
 
 
 def with_properties(schema: Schema, properties: Mapping[str, Schema]) -> Schema:
@@ -38,14 +43,10 @@ def whole_object(spec: Schema) -> Schema:
 def pod_manifest_reader(
     schema: Callable[[], Schema],
     pod_sets: Callable[[Mapping[str, Any]], Iterator[PodSet]],
-    *,
-    schema_is_whole: bool = True,
 ) -> ManifestReader:
     """The reader of a kind.
 
     schema: of the whole object, made when it is first needed. pod_sets: the pods that a document makes, by template.
-    schema_is_whole: it names every field of the kind, so that one it does not name is a fault; else only the fields of
-    pod templates are checked for that.
     """
 
     def broken(document: Mapping[str, Any]) -> list[Violation]:
@@ -53,7 +54,7 @@ def pod_manifest_reader(
 
     def unknown(document: Mapping[str, Any]) -> Iterator[Violation]:
         for fault in unknown_fields(schema(), document):
-            if fault.path[0] == "spec" and (schema_is_whole or "template" in fault.path):
+            if fault.path[0] == "spec":
                 yield explained(fault)
 
     def violations(document: Mapping[str, Any]) -> list[Violation]:
@@ -79,4 +80,4 @@ def _owner(document: Mapping[str, Any]) -> Owner:
     )
 
 
-__all__ = ["COUNT", "TEXT", "object_with", "pod_manifest_reader", "whole_object", "with_properties"]
+__all__ = ["COUNT", "TEXT", "object_with", "part_of_object", "pod_manifest_reader", "whole_object", "with_properties"]

@@ -61,28 +61,12 @@ INFERENCE_SERVICE = WorkloadKind(
     name="InferenceService", name_labels=("serving.kserve.io/inferenceservice",), job_type=JobType.SERVING
 )
 
-NOTEBOOK = WorkloadKind(
-    name="Notebook", name_labels=("notebook-name", "hub.jupyter.org/username"), job_type=JobType.INTERACTIVE
-)
-
-DEPLOYMENT = WorkloadKind(name="Deployment", job_type=JobType.SERVING)
-
-REPLICA_SET = WorkloadKind(name="ReplicaSet", job_type=JobType.SERVING)
-
-STATEFUL_SET = WorkloadKind(
-    name="StatefulSet", number_labels=(("apps.kubernetes.io/pod-index",),), job_type=JobType.SERVING
-)
-
 __all__ = [
-    "DEPLOYMENT",
     "INFERENCE_SERVICE",
     "JOB_SET",
     "LEADER_WORKER_SET",
     "MPI_JOB",
-    "NOTEBOOK",
     "RAY_CLUSTER",
     "RAY_SERVICE",
-    "REPLICA_SET",
-    "STATEFUL_SET",
     "VOLCANO_JOB",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 from stoker.findings.vocabulary import Framework, JobType
 from stoker.lint.kinds.container import (
     Argument,
+    Run,
     RuntimeContext,
     Variable,
     entrypoint_of,
@@ -21,7 +22,7 @@ from stoker.lint.kinds.container import (
 from stoker.lint.kinds.gpu_resource import WHOLE_GPU_RESOURCES, GpuRequest, gpu_request
 from stoker.lint.kinds.kind import ReadContext
 from stoker.lint.kinds.pod import config_files, listed, mapping, read_pod
-from stoker.lint.submission import Paths, Submission
+from stoker.lint.submission import Image, Paths, Submission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,9 @@ class PodSet:
     """The pods of one template, as Kueue calls them.
 
     at: the field path of the template's spec. nodes, nodes_known, copies, leaders, rank: see `Submission`.
-    variables: what the pods' controller adds to the containers' own, which it wins over.
+    variables: what the pods' controller adds to the containers' own, which it wins over. job_type: what they do, as far
+    as the kind says it. driven: a launcher in another pod starts programs in them; what they run by themselves is not
+    judged.
     """
 
     spec: Mapping[str, Any]
@@ -53,6 +56,8 @@ class PodSet:
     rank: str = ""
     variables: Sequence[Variable] = ()
     framework: Framework | None = None
+    job_type: JobType = JobType.TRAINING
+    driven: bool = False
 
 
 def read_containers(owner: Owner, pods: PodSet, context: ReadContext) -> Iterator[Submission]:
@@ -103,12 +108,7 @@ def _read(
         allowance=context.allowance,
     )
     image = read_image(container.get("image") or "", context.families)
-    run = run_command(
-        _words(container, at, "command"),
-        _words(container, at, "args"),
-        runtime,
-        entrypoint=entrypoint_of(image, f"{at}.image"),
-    )
+    run = Run() if pods.driven and not initial else _run(container, at, runtime, image)
     return Submission(
         kind=owner.kind,
         name=owner.name,
@@ -123,7 +123,7 @@ def _read(
         initial=initial,
         gpus_per_node=request.count,
         gpu_resource=request.resource,
-        job_type=JobType.TRAINING,
+        job_type=pods.job_type,
         framework=framework_of(image) or pods.framework,
         image=image,
         environment=environment,
@@ -149,6 +149,15 @@ def _read(
             volume_mounts=f"{at}.volumeMounts",
             limits=f"{at}.resources.limits",
         ),
+    )
+
+
+def _run(container: Mapping[str, Any], at: str, runtime: RuntimeContext, image: Image) -> Run:
+    return run_command(
+        _words(container, at, "command"),
+        _words(container, at, "args"),
+        runtime,
+        entrypoint=entrypoint_of(image, f"{at}.image"),
     )
 
 

@@ -12,7 +12,7 @@ from stoker.lint.kinds.container import Variable
 from stoker.lint.kinds.gpu_resource import GpuRequest, gpu_request
 from stoker.lint.kinds.kind import WorkloadKind
 from stoker.lint.kinds.pod import listed, mapping
-from stoker.lint.kinds.pod_manifest import COUNT, TEXT, object_with, pod_manifest_reader, whole_object
+from stoker.lint.kinds.pod_manifest import COUNT, TEXT, part_of_object, pod_manifest_reader, whole_object
 from stoker.lint.kinds.pod_set import PodSet, whole_number
 
 NAME_LABEL = "training.kubeflow.org/job-name"
@@ -114,17 +114,17 @@ def _port(pods: Mapping[str, Any]) -> int:
 @lru_cache(maxsize=1)
 def _schema() -> Schema:
     """As far as it is read."""
-    replicas = object_with({"replicas": COUNT, "template": kubernetes_schema.pod_template()}, "template")
+    replicas = part_of_object({"replicas": COUNT, "template": kubernetes_schema.pod_template()}, "template")
     elastic = {
         **dict.fromkeys(("minReplicas", "maxReplicas", "nProcPerNode", "maxRestarts"), COUNT),
         "rdzvBackend": TEXT,
     }
     spec = {
         "nprocPerNode": TEXT,
-        "elasticPolicy": object_with(elastic),
-        "pytorchReplicaSpecs": object_with({"Master": replicas, "Worker": replicas}),
+        "elasticPolicy": part_of_object(elastic),
+        "pytorchReplicaSpecs": part_of_object({"Master": replicas, "Worker": replicas}),
     }
-    return whole_object(object_with(spec, "pytorchReplicaSpecs"))
+    return whole_object(part_of_object(spec, "pytorchReplicaSpecs"))
 
 
 PYTORCH_JOB = WorkloadKind(
@@ -132,7 +132,7 @@ PYTORCH_JOB = WorkloadKind(
     group="kubeflow.org",
     version="v1",
     plural="pytorchjobs",
-    reader=pod_manifest_reader(_schema, _pod_sets, schema_is_whole=False),
+    reader=pod_manifest_reader(_schema, _pod_sets),
     name_labels=(NAME_LABEL,),
     shares_labels=True,
     role_labels=ROLE_LABELS,

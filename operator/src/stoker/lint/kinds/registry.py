@@ -6,9 +6,9 @@ Used by lint.files.judgement, inspection.clustered and workload.pod_groups.
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.lint.kinds import pod_owners
+from stoker.lint.kinds import apps, pod_owners
 from stoker.lint.kinds.dljob import DLJOB
-from stoker.lint.kinds.job import JOB, POD
+from stoker.lint.kinds.job import CRON_JOB, JOB, POD
 from stoker.lint.kinds.kind import ReadContext, WorkloadKind
 from stoker.lint.kinds.pytorch_job import PYTORCH_JOB
 from stoker.lint.submission import Submission
@@ -23,11 +23,12 @@ KINDS: tuple[WorkloadKind, ...] = (
     pod_owners.RAY_CLUSTER,
     pod_owners.RAY_SERVICE,
     pod_owners.INFERENCE_SERVICE,
-    pod_owners.NOTEBOOK,
+    apps.NOTEBOOK,
     JOB,
-    pod_owners.DEPLOYMENT,
-    pod_owners.REPLICA_SET,
-    pod_owners.STATEFUL_SET,
+    CRON_JOB,
+    apps.DEPLOYMENT,
+    apps.REPLICA_SET,
+    apps.STATEFUL_SET,
     POD,
 )
 """In the order in which a pod's labels are asked: a kind that makes others, as a JobSet makes Jobs, comes first."""
