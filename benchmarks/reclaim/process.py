@@ -19,7 +19,8 @@ from stoker.cluster.watch import SilentWatchError
 from stoker.controller.assembly import Ports, Substitutes, Timing, assemble
 from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.presence import PresenceChecker
-from stoker.controller.scan import ScannedJob, Scanner
+from stoker.controller.scan import Scanner
+from stoker.controller.scanned_job import ScannedJob
 from stoker.findings.diagnosis import Diagnosis
 from stoker.findings.verdict import Verdict
 from stoker.lint.kinds.dljob import read_dljob

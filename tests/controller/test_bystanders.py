@@ -2,6 +2,7 @@
 
 import asyncio
 from copy import deepcopy
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from stoker.adapters.kubernetes.client import DLJOBS
 from stoker.cluster.cache import Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.workqueue import Requeue, WorkQueue
-from stoker.controller import scan
+from stoker.controller import scan, scanned_job
 from stoker.controller.scan import FAILING, NOT_READY_AFTER, RESTART_AFTER
 from stoker.findings.diagnosis import IdlenessState
 from stoker.findings.vocabulary import UnknownReason
@@ -224,11 +225,14 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
     assert look.idleness.state is IdlenessState.IDLE
 
 
-@pytest.mark.parametrize("name", ["screen_request", "works", "_activity", "_looks_low", "diagnose"])
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(scanned_job, "screen_request"), *((scan, name) for name in ("works", "_activity", "_looks_low", "diagnose"))],
+)
 async def test_a_fault_at_any_step_of_the_scan_concerns_one_job_and_is_logged_once(
-    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    real = getattr(scan, name)
+    real = getattr(module, name)
 
     def fails(subject: Any, *args: Any, **options: Any) -> Any:
         facts = getattr(subject, "facts", subject)
@@ -239,7 +243,7 @@ async def test_a_fault_at_any_step_of_the_scan_concerns_one_job_and_is_logged_on
     alone, beside = world(), world()
     expected = await results(alone)
     with monkeypatch.context() as patched:
-        patched.setattr(scan, name, fails)
+        patched.setattr(module, name, fails)
         assert await results(beside) == expected
         for _ in range(3):
             await beside.tick()

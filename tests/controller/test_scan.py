@@ -13,6 +13,7 @@ from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.workqueue import WorkQueue
 from stoker.controller.assembly import Substitutes
+from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.scan import EXAMINED, FAILURES
 from stoker.findings.diagnosis import IdlenessState
 from stoker.findings.finding import rfc3339
@@ -447,3 +448,23 @@ async def test_jobs_that_are_gone_are_forgotten() -> None:
     world.cache.dljobs.compare([], version=100_000)
     await world.tick()
     assert world.scan_results.get("uid-job") is None
+
+
+async def test_a_job_that_starts_while_a_tick_reads_manifests_is_scanned_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.add("first")
+    settle = ManifestCache.settle
+
+    async def starts_another(manifests: ManifestCache) -> bool:
+        if world.cache.dljobs.get(Key("team", "second")) is None:
+            world.add("second")
+        return await settle(manifests) or True
+
+    monkeypatch.setattr(ManifestCache, "settle", starts_another)
+    await world.tick()
+    assert world.state("first") is not None
+    assert world.state("second") is None
+    await world.tick()
+    assert world.state("second") is not None

@@ -37,6 +37,7 @@ from stoker.controller.reclaimer import PresenceReader, Reclaimer
 from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
 from stoker.controller.scan_results import ScanResults
+from stoker.controller.scanned_dljobs import ScannedDLJobs
 from stoker.controller.status_writer import StatusWriter
 from stoker.policy.checks import ClusterSettings
 from stoker.telemetry.screen import MetricsSource
@@ -171,12 +172,9 @@ def assemble(
         api, cache, scan_results, children, policies, manifests, status_writer, reclaimer, pending_workloads, clock
     )
     scanner = substitutes.scanner(
-        cache,
-        queue,
+        [ScannedDLJobs(cache, queue, policies, manifests)],
         scan_results,
         metrics,
-        policies,
-        manifests,
         clock,
         interval=timing.scan_interval,
         brakes=brakes,

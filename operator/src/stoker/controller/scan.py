@@ -8,51 +8,36 @@ import asyncio
 import gc
 import logging
 import math
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
-
-from pydantic import ValidationError
+from functools import partial
+from typing import TypeVar
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import Object
 from stoker.adapters.kubernetes.pod_logs import PodLogs
-from stoker.api.dljob import DLJob
+from stoker.api.status import WorkloadStatus
 from stoker.catalogue import diagnosis_rules
-from stoker.cluster.cache import ClusterCache, Key
+from stoker.cluster.cache import Key
 from stoker.cluster.faults import Faults
-from stoker.cluster.policies import Policies
 from stoker.cluster.recorder import MetricsRecorder
-from stoker.cluster.workqueue import Transient, WorkQueue
+from stoker.cluster.workqueue import Transient
 from stoker.controller.brake import Brakes
 from stoker.controller.event_loop import LoopYielder
 from stoker.controller.examination_scheduler import ExaminationPriority, ExaminationScheduler, round_robin
 from stoker.controller.hysteresis import is_look_due
-from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.reclaimer import unknown
 from stoker.controller.scan_results import ScanResult, ScanResults
-from stoker.diagnosis.idleness import STALE_AFTER, has_worked, idleness, screen_request, works
+from stoker.controller.scanned_job import ScannedJob, ScanSource
+from stoker.diagnosis.idleness import STALE_AFTER, has_worked, idleness, works
 from stoker.diagnosis.job import diagnose
 from stoker.findings.diagnosis import Diagnosis, Idleness, IdlenessState
-from stoker.findings.vocabulary import (
-    FINAL_PHASES,
-    Action,
-    JobType,
-    Phase,
-    ReclaimMode,
-    ReclaimState,
-    Source,
-    UnknownReason,
-)
+from stoker.findings.vocabulary import Action, Source, UnknownReason
 from stoker.policy.effective import EffectivePolicy
-from stoker.reclaim import idle_after
 from stoker.reclaim.brake import JobActivity
-from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Screen, ScreenRequest, step_for
-from stoker.telemetry.series import JobFacts
-from stoker.workload import job_facts, job_traits
+from stoker.telemetry.screen import MetricsSource, MetricsUnavailable, Screen, step_for
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +60,6 @@ MANY = 1_000
 """Jobs read anew in one tick, as after a start, from which the garbage collector is made to skip their objects
 (gc.freeze).
 """
-SCANNED = frozenset({Phase.STARTING, Phase.RUNNING, *FINAL_PHASES})
 TICK_LATE = 600.0
 """Seconds beyond the interval without the end of a tick, after which the scan counts as hung. Every query in a tick has
 a shorter timeout.
@@ -88,59 +72,10 @@ RESTART_AFTER = 1800.0
 """Seconds beyond the interval without a successful tick, after which the controller is not live and the kubelet
 restarts it. The cause may be something that it holds in memory.
 """
-MANY_PODS = 4096
-"""Pods of one Job above which the job is not read. A DLJob has at most 1,024 pods at a time."""
 FINAL_EXAMINATION = timedelta(days=7)
 """How long after its end a job still gets its final examination. Covers a time in which the operator was down."""
 SETTLED = timedelta(minutes=2)
 """How long after a job's end its last samples may arrive. A job is examined at its end and once more after this."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScannedJob:
-    """One job that a tick screens, as read from its objects.
-
-    window: how long all GPUs must rest for the job to be idle (its idleAfter). is_final: the job is over and waits for
-    its final examination.
-    """
-
-    key: Key
-    uid: str
-    job: DLJob
-    facts: JobFacts
-    policy: EffectivePolicy
-    window: timedelta
-    is_final: bool
-
-    def __str__(self) -> str:
-        return str(self.key)
-
-    def screen_request(self, now: datetime) -> ScreenRequest:
-        """The job's part of the screen at `now`."""
-        return screen_request(self.facts, window=self.window, idle_percent=self.policy.thresholds.idle_percent, now=now)
-
-    @property
-    def is_being_reclaimed(self) -> bool:
-        """Whether Stoker is reclaiming its GPUs or has reclaimed them."""
-        reclaim = self.job.status.reclaim if self.job.status is not None else None
-        return reclaim is not None and reclaim.state in {ReclaimState.RECLAIMING, ReclaimState.RECLAIMED}
-
-    @property
-    def is_warned(self) -> bool:
-        """Whether its owner was warned of a reclaim, with a deadline."""
-        reclaim = self.job.status.reclaim if self.job.status is not None else None
-        return reclaim is not None and reclaim.deadline is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CachedJob:
-    """The ScannedJob of a DLJob (None: not to be scanned) and the objects that it was read from. It is valid as long as
-    the cache holds the same objects.
-    """
-
-    uid: str
-    sources: tuple[Any, ...]
-    subject: ScannedJob | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,12 +99,9 @@ class Scanner:
 
     def __init__(
         self,
-        cache: ClusterCache,
-        queue: WorkQueue[Key],
+        sources: Sequence[ScanSource],
         scan_results: ScanResults,
         metrics: MetricsSource,
-        policies: Policies,
-        manifests: ManifestCache,
         clock: Clock,
         *,
         interval: timedelta,
@@ -185,20 +117,20 @@ class Scanner:
         self._brakes = brakes
         self._recorder = recorder
         self._logs = logs
-        self._cache = cache
-        self._queue = queue
+        self._sources = sources
         self._scan_results = scan_results
         self._metrics = metrics
-        self._policies = policies
-        self._manifests = manifests
         self._clock = clock
         self._interval = interval
         self._last_tick = self._last_success = clock.monotonic()
         self._failed_in_a_row = 0
         self._scheduler = ExaminationScheduler()
-        self._cached: dict[str, CachedJob] = {}
-        self._left_out: dict[str, Key] = {}
-        """The jobs whose reading has raised an exception in the present tick, by uid."""
+        self._source_of: dict[str, tuple[ScanSource, Key]] = {}
+        """Where each object comes from, by uid."""
+        self._known: dict[str, ScannedJob] = {}
+        """The jobs of the previous tick, by uid."""
+        self._left_out: set[str] = set()
+        """The uids of the jobs whose reading has raised an exception in the present tick."""
         self._checked_at: dict[str, float] = {}
         """The time of each job's last detailed check, by the monotonic clock and by the job's uid."""
 
@@ -236,12 +168,12 @@ class Scanner:
             reason=UnknownReason.SCAN_FAILED,
             message=message,
         )
-        for key, raw in self._cache.dljobs.objects.items():
-            before = self._scan_results.get(uid := raw["metadata"]["uid"])
+        for uid, (source, key) in self._source_of.items():
+            before = self._scan_results.get(uid)
             if before is not None:
                 self._scan_results.put(uid, ScanResult(idleness=failed, diagnosis=before.diagnosis))
                 if before.idleness.reason is not UnknownReason.SCAN_FAILED:
-                    self._queue.add(key)
+                    source.queue(key)
 
     def stalled(self) -> str | None:
         """For the liveness probe: why the process must be restarted, or None. See TICK_LATE and RESTART_AFTER."""
@@ -260,15 +192,14 @@ class Scanner:
         """Screen all jobs, examine a few, and queue the jobs that have news. An exception that one job causes affects
         the result of that job only.
         """
-        uids = {raw["metadata"]["uid"] for raw in self._cache.dljobs}
+        uids = self._list()
         self._scan_results.keep_only(uids)
-        self._manifests.keep_only(uids)
-        self._cached = {uid: read for uid, read in self._cached.items() if uid in uids}
+        self._known = {uid: job for uid, job in self._known.items() if uid in uids}
         self._checked_at = {uid: when for uid, when in self._checked_at.items() if uid in uids}
         before = {uid: self._scan_results.get(uid) for uid in uids}
-        self._left_out = {}
+        self._left_out = set()
         subjects = await self._subjects()
-        if await self._manifests.settle():
+        if any([await source.settle() for source in self._sources]):
             subjects = await self._subjects()  # again, with the manifests that were read in between
         seen = await self._screen(subjects)
         await self._update_brakes(seen)
@@ -279,15 +210,25 @@ class Scanner:
         if any(answer.idleness.reason is not UnknownReason.PROMETHEUS_UNAVAILABLE for _, answer in seen):
             await self._examine(seen)
         due = {subject.uid for subject in subjects if _is_observation_due(subject, self._scan_results.get(subject.uid))}
-        for uid, key in ({subject.uid: subject.key for subject in subjects} | self._left_out).items():
+        for uid in {subject.uid for subject in subjects} | self._left_out:
             if uid in due or _is_news(before.get(uid), self._scan_results.get(uid)):
-                self._queue.add(key)
+                source, key = self._source_of[uid]
+                source.queue(key)
+
+    def _list(self) -> set[str]:
+        """The uids of all objects; sources forget all others."""
+        self._source_of = {
+            raw["metadata"]["uid"]: (source, key) for source in self._sources for key, raw in source.objects()
+        }
+        for source in self._sources:
+            source.keep_only({uid for uid, (of, _) in self._source_of.items() if of is source})
+        return set(self._source_of)
 
     async def _each(self, place: str, items: Iterable[tuple[Key, str, T]], work: Callable[[T], R]) -> list[tuple[T, R]]:
         """Apply `work` to each item and return the pairs of item and result. An item for which `work` raises is left
         out, and its job's idleness becomes Unknown.
 
-        `items` come with their DLJob's key and uid. `place` names this loop for Faults; no other loop may use the same
+        `items` come with their object's key and uid. `place` names this loop for Faults; no other loop may use the same
         name, because a success clears the fault recorded under it. The loop yields to the event loop in between.
         """
         made: list[tuple[T, R]] = []
@@ -314,78 +255,31 @@ class Scanner:
         self._scan_results.put(
             uid, ScanResult(idleness=idleness, diagnosis=known.diagnosis if known is not None else None)
         )
-        self._left_out[uid] = key
+        self._left_out.add(uid)
 
     async def _subjects(self) -> list[ScannedJob]:
         """The jobs that hold GPUs and the ended jobs that still need a final examination. A job whose objects have not
         changed is taken from the previous tick.
         """
         now = self._clock.now()
-        before = dict(self._cached)
-        objects = list(self._cache.dljobs.objects.items())
-        read = await self._each(
-            "scan",
-            ((key, raw["metadata"]["uid"], (key, raw)) for key, raw in objects),
-            lambda item: self._read_job(*item, now),
-        )
-        if sum(one is not None and before.get(one.uid) is not one for _, one in read) >= MANY:
+        subjects: list[ScannedJob] = []
+        for source in self._sources:
+            read = await self._each(
+                "scan",
+                (
+                    (key, uid, (key, raw))
+                    for key, raw in source.objects()
+                    # What has appeared within this tick is read in the next one.
+                    if (uid := raw["metadata"]["uid"]) in self._source_of
+                ),
+                partial(_read, source, now),
+            )
+            subjects += [subject for _, subject in read if subject is not None]
+        if sum(self._known.get(subject.uid) is not subject for subject in subjects) >= MANY:
             # These objects live for hours and hold no reference cycles, so the garbage collector can skip them.
             gc.freeze()
-        return [
-            one.subject
-            for _, one in read
-            if one is not None
-            and one.subject is not None
-            and (not one.subject.is_final or _wants_final_examination(one.subject.job, now))
-        ]
-
-    def _read_job(self, key: Key, raw: Object, now: datetime) -> CachedJob | None:
-        """Read a DLJob and its objects; None for one whose phase needs no scan. Raises any exception that malformed
-        objects cause; the caller catches it.
-        """
-        status = raw.get("status", {})
-        if (status.get("phase") not in SCANNED and not _was_deleted(status)) or "deletionTimestamp" in raw["metadata"]:
-            return None
-        child, policy = self._cache.jobs.get(key), self._policies.of(key.namespace)
-        pods = self._cache.pods_of(key, status.get("jobUID", ""))
-        uid = raw["metadata"]["uid"]
-        sources = (raw, child, policy, self._manifests.known_program(uid), *pods)
-        read = self._cached.get(uid)
-        # The cache and the policies replace a changed object by a new one, so identity shows that nothing changed.
-        if read is None or len(read.sources) != len(sources) or any(map(operator.is_not, read.sources, sources)):
-            self._cached.pop(uid, None)
-            read = CachedJob(uid=uid, sources=sources, subject=self._subject(key, raw, child, policy, pods, now))
-            self._cached[uid] = read
-        return read
-
-    def _subject(
-        self,
-        key: Key,
-        raw: Object,
-        child: Object | None,
-        policy: EffectivePolicy,
-        pods: Sequence[Object],
-        now: datetime,
-    ) -> ScannedJob | None:
-        """The job to scan; None for a job that can't be read, has no GPUs, or is over and has never run.
-
-        Raises ValueError for a job with more than MANY_PODS pods.
-        """
-        try:
-            job = DLJob.model_validate(raw)
-        except ValidationError:
-            return None
-        if job.gpus == 0:
-            return None
-        if len(pods) > MANY_PODS:
-            message = f"its Job has {len(pods)} pods; Stoker reads at most {MANY_PODS}"
-            raise ValueError(message)
-        facts = job_facts(job, pods, self._manifests.program(job), child=child, now=_end(job) or now)
-        is_final = raw["status"]["phase"] in FINAL_PHASES or _was_deleted(raw["status"])
-        if is_final and (not _has_started(facts) or self._manifests.known_program(job.uid) is None):
-            return None  # the final examination needs the manifest, which is not read yet
-        window = idle_after(job.idle_after, job_traits(job, pods), policy)
-        return ScannedJob(key=key, uid=job.uid, job=job, facts=facts, policy=policy, window=window, is_final=is_final)
+        self._known = {subject.uid: subject for subject in subjects}
+        return [subject for subject in subjects if not subject.is_final or _wants_final_examination(subject, now)]
 
     # ---------------------------------------------------------------------------------------------------- screening
 
@@ -448,13 +342,7 @@ class Scanner:
         self, subject: ScannedJob, seen: ScreenResult, now: datetime
     ) -> tuple[EffectivePolicy, JobActivity] | None:
         """The job's policy and its activity for the brake; None for a service, which is idle at night."""
-        return None if self._is_service(subject) else (subject.policy, _activity(subject, seen, now))
-
-    def _is_service(self, subject: ScannedJob) -> bool:
-        """Whether the job serves requests. A service may be idle at night and is never reclaimed."""
-        declared = subject.job.job_type is JobType.SERVING and subject.policy.trusted_job_types
-        program = self._manifests.program(subject.job)
-        return declared or program.serves or program.offers is not None
+        return None if subject.serves else (subject.policy, _activity(subject, seen, now))
 
     def _idleness(self, subject: ScannedJob, screen: Screen) -> Idleness:
         now = self._clock.now()
@@ -477,7 +365,7 @@ class Scanner:
         by_uid = {
             subject.uid: (subject, answer)
             for subject, answer in seen
-            if subject.facts.pods and _has_started(subject.facts)
+            if subject.facts.pods and any(True for _ in subject.starts)
         }
         items = ((subject.key, uid, (subject, answer)) for uid, (subject, answer) in by_uid.items())
         ranked = await self._each("turn", items, lambda one: self._priority(*one))
@@ -523,7 +411,7 @@ class Scanner:
         if seen.idleness.state is IdlenessState.IDLE:
             return ExaminationPriority.IDLE
         known = self._scan_results.get(subject.uid)
-        if _is_in_doubt(subject.job, known.diagnosis if known is not None else None):
+        if _is_in_doubt(subject.status, known.diagnosis if known is not None else None):
             return ExaminationPriority.IDLE
         used = known.diagnosis.utilization if known is not None and known.diagnosis is not None else None
         was_low = used is not None and used.is_low(subject.policy.thresholds.low_percent) is True
@@ -531,20 +419,25 @@ class Scanner:
 
     async def _diagnose(self, subject: ScannedJob) -> Diagnosis:
         facts, now = subject.facts, self._clock.now()
-        start = min(_starts(facts))
+        start = min(subject.starts)
         ends = [pod.finished_at for pod in facts.pods]
         end = max((end for end in ends if end is not None), default=now) if all(ends) else now
         async with asyncio.timeout(EXAMINE_TIMEOUT):
             series = await self._metrics.series(facts, start, max(end, start), step_for(end - start))
         if self._logs is not None and subject.policy.analysis.read_logs:
             series = replace(series, marks=await self._logs.marks(facts))
-        verdict = await self._manifests.review(subject.job)
+        source, _ = self._source_of[subject.uid]
+        static = await source.manifest_findings(subject)
         # In a thread: arithmetic over thousands of points would block the event loop, which serves the watches.
         off = frozenset(
             rule.name for rule in diagnosis_rules() if subject.policy.action(rule.name, Action.WARN) is Action.OFF
         )
         thresholds = subject.policy.thresholds
-        return await asyncio.to_thread(diagnose, facts, series, verdict.findings, thresholds, now, off=off)
+        return await asyncio.to_thread(diagnose, facts, series, static, thresholds, now, off=off)
+
+
+def _read(source: ScanSource, now: datetime, item: tuple[Key, Object]) -> ScannedJob | None:
+    return source.read(*item, now)
 
 
 def _by_job(subjects: Iterable[ScannedJob]) -> Iterator[tuple[Key, str, ScannedJob]]:
@@ -552,75 +445,48 @@ def _by_job(subjects: Iterable[ScannedJob]) -> Iterator[tuple[Key, str, ScannedJ
 
 
 def _is_observation_due(subject: ScannedJob, scan_result: ScanResult | None) -> bool:
-    status = subject.job.status
+    status = subject.status
     if scan_result is None or status is None or status.looked_at is None or subject.is_final:
         return False
     return is_look_due(subject.uid, status.looked_at, scan_result.idleness.observed_at)
 
 
-def _is_in_doubt(job: DLJob, diagnosis: Diagnosis | None) -> bool:
+def _is_in_doubt(status: WorkloadStatus | None, diagnosis: Diagnosis | None) -> bool:
     """Whether the status has an open finding from metrics that this process's last examination, if any, did not show.
     Further examinations close the finding or confirm it.
     """
     shown = {finding.rule for finding in diagnosis.findings} if diagnosis is not None else set()
-    findings = job.status.findings if job.status is not None else ()
+    findings = status.findings if status is not None else ()
     return any(one.until is None and Source.METRICS in one.sources and one.rule not in shown for one in findings)
 
 
-def _was_deleted(status: Mapping[str, Any]) -> bool:
-    """Whether reclaim has deleted the Job. Such a job is over although it has neither succeeded nor failed."""
-    record = status.get("reclaim", {})
-    return (record.get("state"), record.get("action")) == (ReclaimState.RECLAIMED, ReclaimMode.DELETE)
-
-
-def _end(job: DLJob) -> datetime | None:
-    status = job.status
-    if status is None:
-        return None
-    reclaim = status.reclaim
-    if reclaim is not None and reclaim.state is ReclaimState.RECLAIMED and reclaim.action == ReclaimMode.DELETE.value:
-        return reclaim.reclaimed_at
-    return status.completion_time
-
-
-def _wants_final_examination(job: DLJob, now: datetime) -> bool:
+def _wants_final_examination(job: ScannedJob, now: datetime) -> bool:
     """Whether a job that is over needs another examination: none has come since its end, or since its last samples
     arrived (SETTLED).
     """
-    status, end = job.status, _end(job)
+    status, end = job.status, job.ended_at
     if status is None or end is None or now - end > FINAL_EXAMINATION:
         return False
     as_of = status.utilization.as_of if status.utilization is not None else None
     return as_of is None or as_of < end or as_of < end + SETTLED <= now
 
 
-def _has_started(facts: JobFacts) -> bool:
-    return any(True for _ in _starts(facts))
-
-
-def _starts(facts: JobFacts) -> Iterator[datetime]:
-    """The known start times of the job's containers."""
-    for pod in (*facts.pods, *facts.former_pods):
-        starts = (*(attempt.started_at for attempt in pod.attempts), pod.started_at)
-        yield from (start for start in starts if start is not None)
-
-
 def _activity(subject: ScannedJob, seen: ScreenResult, now: datetime) -> JobActivity:
     """The job's activity as the brake counts it. `worked` matters only for a job that the brake has not seen before."""
-    job, window = subject.job, subject.policy.reclaim.window
-    start = max(_starts(subject.facts), default=now)
+    status, window = subject.status, subject.policy.reclaim.window
+    start = max(subject.starts, default=now)
     if seen.idleness.state is IdlenessState.IDLE:
         since = seen.idleness.since
         worked = since is not None and since > start
     else:
         # The status' mean covers the whole life, also the time before a resume. It counts only for a job that has run
         # for a whole window since its last start.
-        used = job.status.utilization.average_percent if job.status is not None and job.status.utilization else None
+        used = status.utilization.average_percent if status is not None and status.utilization else None
         since, worked = None, seen.has_worked or (bool(used) and now - start >= window)
     return JobActivity(
         job_uid=subject.uid,
         job=str(subject.key),
-        gpus=job.gpus,
+        gpus=subject.gpus,
         works=seen.works,
         idle_since=since,
         worked=worked,
