@@ -40,7 +40,7 @@ PIECES = st.sampled_from(["..", ".", "/", "%2e", "%2F", "?", "#", ";", "\\", "\n
 def test_a_name_that_a_tenant_chose_leads_to_no_other_object(name: str) -> None:
     """A pod's claim or an owner reference may have any text as its name, for the API server does not check it."""
     if name in {"", ".", ".."} or set("/%") & set(name):
-        with pytest.raises(NotFoundError, match="^pods: no object can have the name that is referred to$"):
+        with pytest.raises(NotFoundError, match=r"^pods: no object can have the name that is referred to$"):
             PODS.path("team", name)
         return
     sent = URL(f"https://api{PODS.path('team', name)}")

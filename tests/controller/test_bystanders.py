@@ -226,7 +226,7 @@ async def test_a_job_that_can_not_be_read_is_unknown_says_why_and_is_logged_once
 
 
 @pytest.mark.parametrize(
-    ("module", "name"),
+    "module, name",
     [(scanned_job, "screen_request"), *((scan, name) for name in ("works", "_activity", "_looks_low", "diagnose"))],
 )
 async def test_a_fault_at_any_step_of_the_scan_concerns_one_job_and_is_logged_once(
