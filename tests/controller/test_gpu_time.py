@@ -8,6 +8,7 @@ from stoker.cluster.cache import ClusterCache
 from stoker.cluster.faults import Faults
 from stoker.controller.gpu_time import SHARES, UNEXPLAINED, GpuState, GpuTime, split_hours, written_hours
 
+SPEC = {"gpusPerNode": 8}
 USED, IDLE, UNKNOWN = GpuState.USED, GpuState.IDLE, GpuState.UNKNOWN
 
 
@@ -30,7 +31,7 @@ class Cluster:
     def put(self, name: str, status: dict[str, Any] | None = None, uid: str = "") -> None:
         self._version += 1
         metadata = {"namespace": "team", "name": name, "uid": uid or name, "resourceVersion": str(self._version)}
-        self.cache.dljobs.put({"metadata": metadata, "status": status or {}})
+        self.cache.dljobs.put({"metadata": metadata, "spec": SPEC, "status": status or {}})
 
     def remove(self, name: str) -> None:
         self._version += 1
@@ -63,7 +64,7 @@ def test_hours_are_used_idle_or_unknown(
 
 
 def test_idle_hours_are_their_causes_and_what_no_finding_claims() -> None:
-    shares = written_hours(status(10, 4, ImproperBatchSize=1, UnreleasedJob=2))
+    shares = written_hours({"spec": SPEC, "status": status(10, 4, ImproperBatchSize=1, UnreleasedJob=2)})
     assert shares[IDLE, "ImproperBatchSize"] == 1
     assert shares[IDLE, "UnreleasedJob"] == 2
     assert shares[IDLE, UNEXPLAINED] == 1
@@ -71,7 +72,7 @@ def test_idle_hours_are_their_causes_and_what_no_finding_claims() -> None:
 
 
 def test_findings_never_claim_more_than_was_idle() -> None:
-    shares = written_hours(status(10, 4, ImproperBatchSize=4, UnreleasedJob=4))
+    shares = written_hours({"spec": SPEC, "status": status(10, 4, ImproperBatchSize=4, UnreleasedJob=4)})
     assert sum(hours for (state, _), hours in shares.items() if state is IDLE) == pytest.approx(4)
 
 

@@ -1,8 +1,10 @@
 """The status of a workload with GPUs: a DLJob's, and that of a workload that Stoker did not create (GPUWorkload)."""
 
+import math
 from typing import Annotated, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import AfterValidator, Field, PrivateAttr
+from pydantic_core import PydanticCustomError
 
 from stoker.api.meta import Conditions, Integer, Time
 from stoker.api.schema import ApiModel
@@ -37,6 +39,19 @@ MAX_NOTIFIED = 4
 MAX_POLICIES = 2
 """The base and the one override that counts."""
 
+
+def _amount(text: str) -> str:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = math.nan
+    if not math.isfinite(hours):
+        # Whoever may write the status can write anything here: it must not end what adds such numbers up.
+        raise PydanticCustomError("hours", 'must be a number of GPU-hours such as "64.0"')
+    return text
+
+
+Hours = Annotated[str, AfterValidator(_amount)]
 Percent = Integer
 GpuPercents = Annotated[
     tuple[Annotated[Percent | None, Field(json_schema_extra={"format": "int32", "nullable": True})], ...],
@@ -77,7 +92,7 @@ class FindingStatus(ApiModel):
     """The rule's page."""
     sources: tuple[Source, ...] = ()
     """What the evidence comes from: Manifest, Script, Program, Metrics, Logs."""
-    gpu_hours_idle: str | None = None
+    gpu_hours_idle: Hours | None = None
     """GPU-hours that were idle over the cause's interval, such as "38.1": a fact, not what the fix promises."""
     since: Time | None = None
     """When it began."""
@@ -241,9 +256,9 @@ class UtilizationStatus(ApiModel):
     """Highest share of a GPU's memory in use, in percent."""
     coverage_percent: Percent | None = Field(default=None, json_schema_extra={"format": "int32"})
     """Share of the expected samples that there are, in percent."""
-    gpu_hours: str | None = None
+    gpu_hours: Hours | None = None
     """GPU-hours that the job has held, such as "64.0"."""
-    gpu_hours_idle: str | None = None
+    gpu_hours_idle: Hours | None = None
     """The part of them that was idle, such as "44.2"."""
     as_of: Time | None = None
     """When this was computed."""

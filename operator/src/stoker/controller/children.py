@@ -82,9 +82,8 @@ class Children:
         """The DLJob's own Job, or None. It is read from the cache. It is read from the API server with `afresh`, and
         when the cache lacks it although the status says that one was created.
         """
-        key = key_of({"metadata": {"namespace": job.namespace, "name": job.name}})
-        known = self._cache.jobs.get(key)
-        if known is not None and is_ours(known, job.uid) and not afresh:
+        known = self.cached(job)
+        if known is not None and not afresh:
             return known
         if job.status is None or job.status.job_uid is None:
             return None
@@ -96,6 +95,11 @@ class Children:
             return None
         self._cache.jobs.put(found)
         return found
+
+    def cached(self, job: DLJob) -> Object | None:
+        """The DLJob's own Job, as far as the cache has it."""
+        known = self._cache.jobs.get(key_of({"metadata": {"namespace": job.namespace, "name": job.name}}))
+        return known if known is not None and is_ours(known, job.uid) else None
 
     async def create(self, job: DLJob) -> tuple[Object, str]:
         """Create the Service and then the Job. Children that an earlier, interrupted attempt has created are reused.

@@ -1,5 +1,6 @@
 """GPU-hours by namespace, as counters that only grow."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -19,6 +20,10 @@ class GpuState(StrEnum):
     """Without samples: neither used nor idle."""
 
 
+LONGEST_HOLD = 87_660.0
+"""Hours for which a job may have held a GPU: ten years, chosen because no job lasts that long. Stoker has not written
+a status that says more, and one such number would spoil the sums over all namespaces.
+"""
 UNEXPLAINED = "Unexplained"
 """Stands for the category of idle hours that no finding claims."""
 Share = tuple[GpuState, str]
@@ -39,18 +44,36 @@ def split_hours(held: float, idle: float | None, coverage_percent: float) -> dic
     return {GpuState.USED: used, GpuState.IDLE: idle, GpuState.UNKNOWN: held - idle - used}
 
 
-def written_hours(status: Mapping[str, Any]) -> dict[Share, float]:
-    """The GPU-hours of a DLJob's status, idle ones by cause; together those that the job has held."""
+def gpus_of(dljob: Mapping[str, Any]) -> int:
+    """The GPUs that a DLJob asks for."""
+    spec = dljob["spec"]
+    return int(spec.get("nodes", 1) * spec["gpusPerNode"])
+
+
+def read_hours(written: object, gpus: int) -> float:
+    """GPU-hours as a status has them, bounded by what this many GPUs can be held for; 0 for what is no number."""
+    try:
+        hours = float(str(written))
+    except ValueError:
+        return 0.0
+    return 0.0 if math.isnan(hours) else min(max(hours, 0.0), gpus * LONGEST_HOLD)
+
+
+def written_hours(dljob: Mapping[str, Any]) -> dict[Share, float]:
+    """The GPU-hours in a DLJob's status, idle ones by cause; together those that the job has held."""
+    status = dljob.get("status", {})
     utilization = status.get("utilization", {})
     if "gpuHours" not in utilization:
         return {}
-    idle = utilization.get("gpuHoursIdle")
+    gpus, idle = gpus_of(dljob), utilization.get("gpuHoursIdle")
     hours = split_hours(
-        float(utilization["gpuHours"]), None if idle is None else float(idle), utilization.get("coveragePercent", 0)
+        read_hours(utilization["gpuHours"], gpus),
+        None if idle is None else read_hours(idle, gpus),
+        min(max(utilization.get("coveragePercent", 0), 0), 100),
     )
     claimed: dict[str, float] = defaultdict(float)
     for finding in status.get("findings", ()):
-        claimed[finding["category"]] += float(finding.get("gpuHoursIdle", 0))
+        claimed[finding["category"]] += read_hours(finding.get("gpuHoursIdle", 0), gpus)
     lost, explained = hours.pop(GpuState.IDLE, 0.0), sum(claimed.values())
     # A finding that has closed may have claimed what another one claims now.
     scale = min(1.0, lost / explained) if explained else 0.0
@@ -90,7 +113,7 @@ class GpuTime:
         if obj is None:
             self._known.pop(key, None)
             return
-        uid, hours = obj["metadata"]["uid"], written_hours(obj.get("status", {}))
+        uid, hours = obj["metadata"]["uid"], written_hours(obj)
         known_uid, before = self._known.get(key, ("", {}))
         self._known[key] = (uid, hours)
         counted = self._counted.setdefault(key.namespace, dict.fromkeys(SHARES, 0.0))

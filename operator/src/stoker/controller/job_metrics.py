@@ -15,7 +15,7 @@ from stoker.adapters.kubernetes.client import Object
 from stoker.api.names import OWNER_LABEL, TEAM_LABEL
 from stoker.cluster.cache import ClusterCache, key_of
 from stoker.cluster.faults import Faults
-from stoker.controller.gpu_time import GpuState, split_hours, written_hours
+from stoker.controller.gpu_time import GpuState, gpus_of, read_hours, split_hours, written_hours
 from stoker.controller.scan_results import ScanResults
 from stoker.findings.diagnosis import Diagnosis, Utilization
 from stoker.findings.vocabulary import ConditionType, JobType, Stage
@@ -153,11 +153,11 @@ def _samples(raw: Object, pods: Sequence[Object], used: Utilization | None) -> I
     yield "phase", {"phase": status.get("phase", "")}, 1
     yield "ready", {}, status.get("readyPods", 0)
     yield "gpus_held", {}, raw["spec"]["gpusPerNode"] * sum(map(pod_status.holds_gpus, pods))
-    for state, hours in _hours(status, used).items():
+    for state, hours in _hours(raw, used).items():
         yield "gpu_hours", {"state": state.value}, hours
-    for stage, hours in _stages(used, _gpus(raw)).items():
+    for stage, hours in _stages(used, gpus_of(raw)).items():
         yield "stage_idle_gpu_hours", {"stage": stage.value}, hours
-    for (category, rule), hours in _claims(status.get("findings", ())).items():
+    for (category, rule), hours in _claims(status.get("findings", ()), gpus_of(raw)).items():
         yield "finding_idle_gpu_hours", {"category": category, "rule": rule}, hours
     for one in status.get("conditions", ()):
         if one["type"] in EXPORTED_CONDITIONS:
@@ -171,7 +171,7 @@ def _info(raw: Object, pods: Sequence[Object]) -> Mapping[str, str]:
         "job_type": spec.get("jobType") or JobType.TRAINING.value,
         "owner": labels.get(OWNER_LABEL, ""),
         "team": labels.get(TEAM_LABEL, ""),
-        "gpus": str(_gpus(raw)),
+        "gpus": str(gpus_of(raw)),
         "product": product_of(spec, pods) or "",
         "priority": _name_of_object(template.get("priorityClassName")),
     }
@@ -182,15 +182,11 @@ def _name_of_object(text: object) -> str:
     return text if isinstance(text, str) and len(text) <= MAX_NAME and _SUBDOMAIN.fullmatch(text) else ""
 
 
-def _gpus(raw: Object) -> int:
-    return int(raw["spec"].get("nodes", 1) * raw["spec"]["gpusPerNode"])
-
-
-def _hours(status: Mapping[str, Any], used: Utilization | None) -> Mapping[GpuState, float]:
+def _hours(raw: Object, used: Utilization | None) -> Mapping[GpuState, float]:
     if used is not None:
         return split_hours(used.gpu_hours, used.gpu_hours_idle, used.coverage_percent)
     hours: dict[GpuState, float] = {}
-    for (state, _), amount in written_hours(status).items():
+    for (state, _), amount in written_hours(raw).items():
         hours[state] = hours.get(state, 0.0) + amount
     return hours
 
@@ -206,13 +202,13 @@ def _stages(used: Utilization | None, gpus: int) -> Mapping[Stage, float]:
     return hours
 
 
-def _claims(findings: Sequence[Mapping[str, Any]]) -> Mapping[tuple[str, str], float]:
+def _claims(findings: Sequence[Mapping[str, Any]], gpus: int) -> Mapping[tuple[str, str], float]:
     """Of each rule that measures GPU-hours; what the manifest alone says measures none."""
     claims: dict[tuple[str, str], float] = {}
     for finding in findings:
         if "gpuHoursIdle" in finding:
             key = finding["category"], finding["rule"]
-            claims[key] = claims.get(key, 0.0) + float(finding["gpuHoursIdle"])
+            claims[key] = claims.get(key, 0.0) + read_hours(finding["gpuHoursIdle"], gpus)
     return claims
 
 
