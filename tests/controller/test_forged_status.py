@@ -57,7 +57,7 @@ FORGED = values(SCHEMA)
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(forged=FORGED)
 async def test_the_next_passes_state_what_is_so(forged: dict[str, Any]) -> None:
-    """The Job runs and its pod is ready. The record of reclaim is the controller's memory, and the next test's matter."""
+    """The Job runs and its pod is ready. The next test forges the record of reclaim, the controller's memory."""
     world = World(status={**forged, "jobUID": JOB_UID, "reclaim": {}})
     world.put_job()
     world.put_pods(pod())

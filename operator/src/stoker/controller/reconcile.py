@@ -166,9 +166,7 @@ class Reconciler:
         return await self._status_writer.write(raw, rest)
 
     async def _keep_final(self, current: Pass) -> Pass | Ended:
-        """A job that is over stays as it is. While its Job runs it is not over, though somebody else wrote that into its
-        status.
-        """
+        """A job that is over stays as it is. While its Job runs it is not over, whoever wrote so into its status."""
         if current.job.status is None or current.job.status.phase not in FINAL_PHASES:
             return current
         child = self._children.cached(current.job)
