@@ -33,7 +33,7 @@ def web(version: str = "apps/v1", *, replicas: str = "2", image: str = "registry
 
 def test_the_page_lists_the_kinds_that_are_read() -> None:
     table = PAGE[PAGE.index("<!-- kinds -->") : PAGE.index("<!-- /kinds -->")]
-    rows = re.findall(r"^\| (\w+) \| ([\w./]+) \| (\w+)", table, re.MULTILINE)[1:]
+    rows = re.findall(r"^\| (\w+) \| ([\w./-]+) \| (\w+)", table, re.MULTILINE)[1:]
     assert rows == [
         (kind.kind or kind.name, kind.api_version, kind.job_type.lower())
         for name, _, _ in rows

@@ -55,7 +55,8 @@ class Rule(Generic[Subject]):
     `check` takes the subject, and each of the rule's parameters by keyword; it is pure and stays silent on whatever it
     cannot decide. `action` is what happens at admission unless a policy
     says otherwise; Deny here takes effect only for problems that are Certain. Runtime rules leave it at Warn.
-    `init_containers`: it judges them as well; the others are about the program that the GPUs are for.
+    `init_containers`: it judges them as well; the others are about the program that the GPUs are for. `drivers`: it
+    judges containers without GPUs that start programs on those of other pods, as init containers are.
     `without_samples`: of rules over series, it judges by the job's facts where the series have nothing or are partial.
     """
 
@@ -70,6 +71,7 @@ class Rule(Generic[Subject]):
     action: Action = Action.WARN
     maturity: Maturity = Maturity.STABLE
     init_containers: bool = False
+    drivers: bool = False
     without_samples: bool = False
 
     @property

@@ -194,7 +194,7 @@ def review_submission(
     judged: set[str] = set()
     for rule in admission_rules() if rules is None else rules:
         action = policy.action(rule.name, rule.action)
-        if submission.initial and not rule.init_containers:
+        if not (rule.init_containers or (submission.drives and rule.drivers) or submission.is_program):
             continue
         if action is Action.OFF or policy.exemption(rule.name, submission.labels, now) is not None:
             continue

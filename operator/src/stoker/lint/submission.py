@@ -58,7 +58,8 @@ class Submission:
     work with them. copies: how many such groups of pods there are, independent of one another. leaders: those of the
     nodes that `paths.nodes` does not count and that have a template of their own: a change of one of the two would part
     them. rank: the variable that holds the node's rank, "" where there is none.
-    initial: an init container, which runs before the program while the pod holds its GPUs.
+    initial: an init container, which runs before the program while the pod holds its GPUs. drives: it has no GPUs
+    of its own, and starts programs on those of other pods, which are the ones that are counted: MPI's launcher.
     environment: the container's variables, the injected ones included; None = set, but its value is unknown.
     script: what it runs; None = the image's own entry point. plan: the commands of the script.
     script_field: the field that `script.source` is the text of; "" for a plain argument vector.
@@ -79,6 +80,7 @@ class Submission:
     leaders: int = 0
     rank: str = ""
     initial: bool = False
+    drives: bool = False
     gpus_per_node: int
     gpu_resource: str
     job_type: JobType
@@ -101,6 +103,11 @@ class Submission:
     def gpus(self) -> int:
         """GPUs of all pods together."""
         return self.nodes * self.gpus_per_node * self.copies
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the container is what its GPUs are for."""
+        return not self.initial and not self.drives
 
     @property
     def counts_devices(self) -> bool:

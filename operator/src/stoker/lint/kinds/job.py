@@ -58,7 +58,13 @@ def _pod_sets_of_pod(document: Mapping[str, Any]) -> Iterator[PodSet]:
 
 
 def pods_of_job(
-    spec: Mapping[str, Any], at: str, *, indexed: bool = False, resolved: bool = False, replicas: int = 1
+    spec: Mapping[str, Any],
+    at: str,
+    *,
+    indexed: bool = False,
+    resolved: bool = False,
+    replicas: int = 1,
+    alone: bool = True,
 ) -> PodSet:
     """The pods of a Job with this spec at this field path: nodes of one group where they can find one another, else
     independent copies.
@@ -66,8 +72,8 @@ def pods_of_job(
     They can with a completion index, as many at a time as there are in all, and a subdomain under which their host
     names resolve (Kubernetes documentation, "Job with Pod-to-Pod Communication").
 
-    indexed: it is Indexed unless it says otherwise. resolved: its owner gives it a subdomain. replicas: as many such
-    Jobs there are, of which nobody knows whether they work together.
+    indexed: it is Indexed unless it says otherwise. resolved: its owner gives it a subdomain. replicas: how many such
+    Jobs there are. alone: no other Job may work with it.
     """
     template = mapping(mapping(spec.get("template")).get("spec"))
     indexed = spec.get("completionMode", "Indexed" if indexed else None) == "Indexed"
@@ -75,13 +81,13 @@ def pods_of_job(
     pods = max(1, min(parallel, whole_number(spec, "completions", parallel)))
     complete = pods == whole_number(spec, "completions", 1 if resolved and pods == 1 else 0)
     group = indexed and (resolved or bool(template.get("subdomain"))) and complete
-    index = "0" if pods == 1 and complete and replicas == 1 else None
+    index = "0" if pods == 1 and complete and alone else None
     return PodSet(
         spec=template,
         at=f"{at}.template.spec",
         nodes_field=f"{at}.completions" if group else f"{at}.parallelism",
         nodes=pods if group else 1,
-        nodes_known=group and replicas == 1,
+        nodes_known=group and alone,
         copies=replicas if group else replicas * pods,
         rank="JOB_COMPLETION_INDEX" if indexed else "",
         variables=(("JOB_COMPLETION_INDEX", "", index),) if indexed else (),

@@ -15,6 +15,7 @@ from stoker.lint.kinds.pod_set import Owner, PodSet, read_containers
 from stoker.lint.submission import Submission
 
 TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "format": "int32", "minimum": 0}
 
 
@@ -80,4 +81,13 @@ def _owner(document: Mapping[str, Any]) -> Owner:
     )
 
 
-__all__ = ["COUNT", "TEXT", "object_with", "part_of_object", "pod_manifest_reader", "whole_object", "with_properties"]
+__all__ = [
+    "COUNT",
+    "FLAG",
+    "TEXT",
+    "object_with",
+    "part_of_object",
+    "pod_manifest_reader",
+    "whole_object",
+    "with_properties",
+]

@@ -4,7 +4,6 @@ The rules read a pod of each role of them (`stoker diagnose`).
 """
 
 from stoker.findings.vocabulary import JobType
-from stoker.lint.kinds.job import INDEX_ANNOTATION
 from stoker.lint.kinds.kind import WorkloadKind
 from stoker.lint.kinds.pytorch_job import NAME_LABEL, NUMBER_LABEL, ROLE_LABELS
 
@@ -16,27 +15,6 @@ MPI_JOB = WorkloadKind(
     number_labels=((NUMBER_LABEL,),),
 )
 """Kubeflow's MPIJob. Its launcher is the pod of a Job of its own."""
-
-JOB_SET = WorkloadKind(
-    name="JobSet",
-    group="jobset.x-k8s.io",
-    version="v1alpha2",
-    plural="jobsets",
-    name_labels=("jobset.sigs.k8s.io/jobset-name",),
-    uid_label="jobset.sigs.k8s.io/jobset-uid",
-    role_labels=("jobset.sigs.k8s.io/replicatedjob-name",),
-    # A child Job's completion indexes begin at 0 in every child Job.
-    number_labels=(("jobset.sigs.k8s.io/job-index", INDEX_ANNOTATION),),
-    owned=True,  # by a TrainJob
-)
-
-LEADER_WORKER_SET = WorkloadKind(
-    name="LeaderWorkerSet",
-    name_labels=("leaderworkerset.sigs.k8s.io/name",),
-    role_labels=("leaderworkerset.sigs.k8s.io/group-index",),
-    number_labels=(("leaderworkerset.sigs.k8s.io/worker-index",),),
-    job_type=JobType.SERVING,
-)
 
 VOLCANO_JOB = WorkloadKind(
     name="VolcanoJob",
@@ -63,8 +41,6 @@ INFERENCE_SERVICE = WorkloadKind(
 
 __all__ = [
     "INFERENCE_SERVICE",
-    "JOB_SET",
-    "LEADER_WORKER_SET",
     "MPI_JOB",
     "RAY_CLUSTER",
     "RAY_SERVICE",

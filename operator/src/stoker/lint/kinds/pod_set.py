@@ -43,7 +43,8 @@ class PodSet:
     at: the field path of the template's spec. nodes, nodes_known, copies, leaders, rank: see `Submission`.
     variables: what the pods' controller adds to the containers' own, which it wins over. job_type: what they do, as far
     as the kind says it. driven: a launcher in another pod starts programs in them; what they run by themselves is not
-    judged.
+    judged. drives: the GPUs of one such pod, for pods without GPUs whose first container is the launcher; `nodes` then
+    counts the pods that it drives.
     """
 
     spec: Mapping[str, Any]
@@ -58,6 +59,7 @@ class PodSet:
     framework: Framework | None = None
     job_type: JobType = JobType.TRAINING
     driven: bool = False
+    drives: GpuRequest | None = None
 
 
 def read_containers(owner: Owner, pods: PodSet, context: ReadContext) -> Iterator[Submission]:
@@ -68,7 +70,9 @@ def read_containers(owner: Owner, pods: PodSet, context: ReadContext) -> Iterato
         request = gpu_request(container, f"{pods.at}.{name}")
         if request is not None:
             asked.append(request)
-            yield _read(owner, pods, context, name, container, request)
+            yield _read(owner, replace(pods, drives=None), context, name, container, request)
+        elif pods.drives is not None and index == 0:
+            yield _read(owner, pods, context, name, container, pods.drives)
     if asked:
         yield from read_init_containers(owner, pods, context, max(asked, key=lambda request: request.count))
 
@@ -121,6 +125,7 @@ def _read(
         leaders=pods.leaders,
         rank=pods.rank,
         initial=initial,
+        drives=pods.drives is not None,
         gpus_per_node=request.count,
         gpu_resource=request.resource,
         job_type=pods.job_type,

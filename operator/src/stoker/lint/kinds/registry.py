@@ -9,7 +9,9 @@ from typing import Any
 from stoker.lint.kinds import apps, pod_owners
 from stoker.lint.kinds.dljob import DLJOB
 from stoker.lint.kinds.job import CRON_JOB, JOB, POD
+from stoker.lint.kinds.job_set import JOB_SET
 from stoker.lint.kinds.kind import ReadContext, WorkloadKind
+from stoker.lint.kinds.leader_worker_set import LEADER_WORKER_SET
 from stoker.lint.kinds.pytorch_job import PYTORCH_JOB
 from stoker.lint.submission import Submission
 
@@ -17,8 +19,8 @@ KINDS: tuple[WorkloadKind, ...] = (
     DLJOB,
     PYTORCH_JOB,
     pod_owners.MPI_JOB,
-    pod_owners.JOB_SET,
-    pod_owners.LEADER_WORKER_SET,
+    JOB_SET,
+    LEADER_WORKER_SET,
     pod_owners.VOLCANO_JOB,
     pod_owners.RAY_CLUSTER,
     pod_owners.RAY_SERVICE,

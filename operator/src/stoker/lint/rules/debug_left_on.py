@@ -179,5 +179,6 @@ RULE: Rule[Submission] = Rule(
     summary="A debugging switch slows down every step.",
     fix="Remove the switch.",
     check=check,
+    drivers=True,
     maturity=Maturity.PREVIEW,
 )

@@ -189,4 +189,5 @@ RULE: Rule[Submission] = Rule(
     summary="A command that never ends follows the work.",
     fix="Remove it, or wait for the program: train.sh & wait $!; a log is followed with tail --pid=$! -f.",
     check=check,
+    drivers=True,
 )

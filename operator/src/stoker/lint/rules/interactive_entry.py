@@ -119,4 +119,5 @@ RULE: Rule[Submission] = Rule(
     summary="The job waits for a person to use it.",
     fix="Submit the script to run, or declare spec.jobType: Interactive where interactive jobs are allowed.",
     check=check,
+    drivers=True,
 )

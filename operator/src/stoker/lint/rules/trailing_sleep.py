@@ -168,6 +168,7 @@ RULE: Rule[Submission] = Rule(
     summary="The job sleeps after its last program.",
     fix="Remove the sleep: the job ends, and gives its GPUs back, when its last command ends.",
     check=check,
+    drivers=True,
     parameters=(
         Parameter(
             name="minimumSeconds",
