@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from e2e.cluster.node import NodeCluster
@@ -30,13 +31,28 @@ class InstalledOperator:
     def start(self) -> None:
         """Bring the image to the node, install the chart, wait until all pods are ready."""
         self.prepare()
-        values = self.cluster.folder / "values.json"
-        values.write_text(json.dumps(self.values))
-        self.cluster.helm(
-            *("upgrade", "--install", RELEASE, str(CHART)),
-            *(f"--namespace={NAMESPACE}", "--create-namespace", f"--values={values}"),
-        )
+        self.install()
+
+    def install(self, chart: Path = CHART, *, values: Mapping[str, Any] | None = None) -> None:
+        """Install the chart or upgrade the release to it, with further values if any; wait until all pods are ready."""
+        file = self.cluster.folder / "values.json"
+        file.write_text(json.dumps(laid_over(self.values, values or {})))
+        self._helm("upgrade", "--install", RELEASE, str(chart), "--create-namespace", f"--values={file}")
         self.wait()
+
+    def rollback(self) -> None:
+        """Go back to the release's revision before this one; wait until all pods are ready."""
+        self._helm("rollback", RELEASE)
+        self.wait()
+
+    def uninstall(self) -> None:
+        """Remove the release; return when its pods are gone."""
+        self._helm("uninstall", RELEASE, "--wait", "--timeout=5m")
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        wait_for("the release's pods to end", lambda: self.cluster.api("GET", path)["items"] == [], timeout=60)
+
+    def _helm(self, *arguments: str) -> str:
+        return self.cluster.helm(*arguments, f"--namespace={NAMESPACE}")
 
     def prepare(self) -> None:
         """Bring the image to the node: there is no registry to pull it from."""

@@ -17,7 +17,7 @@ from e2e.cluster.pki import write_private
 from e2e.cluster.provider import H100, ClusterError, CommandError
 from e2e.cluster.waiting import wait_for
 from e2e.node import settings
-from e2e.node.debian import Builder
+from e2e.node.debian import OPERATOR_IMAGE, Builder
 from e2e.node.machine import obstacle
 from e2e.node.sandbox import Sandbox
 from e2e.node.settings import API_PORT, GPU, NODE_ADDRESS, NODE_NAME, PROMETHEUS_PORT
@@ -78,9 +78,9 @@ class NodeCluster(LocalCluster):
         self.import_image(archive)
         archive.unlink()
 
-    def import_operator(self) -> None:
-        """Assemble the operator's image from this working tree, and import it."""
-        archive = Builder().operator(self._node_folder / "operator.tar")
+    def import_operator(self, *, source: Path = ROOT, name: str = OPERATOR_IMAGE) -> None:
+        """Assemble the operator's image from a working tree, by default this one, and import it."""
+        archive = Builder().operator(self._node_folder / "operator.tar", source=source, name=name)
         self.import_image(archive)
         archive.unlink()
 

@@ -63,12 +63,13 @@ class Builder:
         with self._root() as root:
             return write_archive(target, Image(name=PYTHON_IMAGE, layers=[_base_layer(root)]))
 
-    def operator(self, target: Path) -> Path:
-        """OPERATOR_IMAGE, from this working tree and the pinned dependencies: as the Dockerfile makes it."""
+    def operator(self, target: Path, *, source: Path = ROOT, name: str = OPERATOR_IMAGE) -> Path:
+        """The operator's image, from a working tree and its pinned dependencies: as the Dockerfile makes it."""
         with self._root() as root, tempfile.TemporaryDirectory() as scratch:
+            dependencies = _dependencies_layer(root, source)
             image = Image(
-                name=OPERATOR_IMAGE,
-                layers=[_base_layer(root), _dependencies_layer(root), _program_layer(root, Path(scratch))],
+                name=name,
+                layers=[_base_layer(root), dependencies, _program_layer(root, source, Path(scratch))],
                 entrypoint=["stoker"],
                 user="65532",
                 environment={
@@ -105,9 +106,9 @@ def _base_layer(root: Path) -> Path:
     return layer if layer.exists() else write_layer(layer, root, without=["opt"])
 
 
-def _dependencies_layer(root: Path) -> Path:
+def _dependencies_layer(root: Path, source: Path) -> Path:
     """The environment /opt/stoker with the pinned dependencies."""
-    requirements = ROOT / "requirements" / "runtime.txt"
+    requirements = source / "requirements" / "runtime.txt"
     key = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
     layer = root.with_suffix(f".dependencies-{key}.tar")
     if not layer.exists():
@@ -119,10 +120,10 @@ def _dependencies_layer(root: Path) -> Path:
     return layer
 
 
-def _program_layer(root: Path, scratch: Path) -> Path:
-    """The wheel of this working tree, installed beside its dependencies, and the command `stoker`."""
+def _program_layer(root: Path, source: Path, scratch: Path) -> Path:
+    """The wheel of a working tree, installed beside its dependencies, and the command `stoker`."""
     building = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(scratch)]
-    _output(sys.executable, "-m", "pip", "wheel", *building, str(ROOT))
+    _output(sys.executable, "-m", "pip", "wheel", *building, str(source))
     [wheel] = scratch.glob("*.whl")
     site = _site_packages(root)
     for former in _program(site):

@@ -1,32 +1,14 @@
 """The operator installed by the chart on a real node, and what DLJobs' programs see there."""
 
-from textwrap import dedent
-
 import pytest
 
 from e2e.cluster.api import ApiError
 from e2e.cluster.waiting import wait_for
 from e2e.installed import DEPLOYMENTS, InstalledOperator
-from e2e.node.debian import PYTHON_IMAGE
 from e2e.node.settings import GPU, NODE_NAME
 from e2e.operator import ADMISSION, NAMESPACE
 from e2e.scenarios.lifecycle.workload import DLJobs
-
-
-def run(jobs: DLJobs, name: str, program: str, **spec: object) -> None:
-    """Submit a DLJob of one GPU a node whose script is this Python program."""
-    script = f"python3 - <<'END'\n{dedent(program)}\nEND\n"
-    jobs.create_admitted(name, gpusPerNode=1, image=PYTHON_IMAGE, script=script, pod_template={}, grace=10, **spec)
-
-
-def log_of(jobs: DLJobs, name: str) -> str:
-    """What the pods of a DLJob have printed, by way of the API server and kubelet."""
-    selector = f"--selector=batch.kubernetes.io/job-name={name}"
-    return jobs.cluster.kubectl("logs", "-n", jobs.namespace, selector, "--all-containers", "--tail=-1")
-
-
-def is_phase(jobs: DLJobs, name: str, phase: str) -> bool:
-    return bool(jobs.status(name).get("phase") == phase)
+from e2e.scenarios.node.programs import is_phase, log_of, run
 
 
 def test_every_pod_of_the_chart_is_ready_and_has_never_been_restarted(operator: InstalledOperator) -> None:
