@@ -270,3 +270,12 @@ async def test_whatever_a_label_holds_the_page_stays_short_and_readable(value: s
     assert all(len(text) <= 253 for _, labels in series for _, text in labels)
     assert await page.value("stoker_controller_leading") == 1
     assert [name for name, labels in series if name == "stoker_dljob_info"]
+
+
+async def test_a_policys_counters_are_there_before_its_first_reclaim() -> None:
+    page = Page()
+    page.cache.policies.put({"metadata": {"name": "research", "resourceVersion": "1"}})
+    assert await page.value("stoker_reclaimed_gpus_total", policy="research") == 0
+    assert await page.value("stoker_reclaim_events_total", event="Reclaimed", policy="research") == 0
+    page.metrics.freed(8, "research")
+    assert await page.value("stoker_reclaimed_gpus_total", policy="research") == 8

@@ -7,7 +7,7 @@ at most 253 characters: of a job's in job_metrics.py, of names by the API server
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -23,6 +23,7 @@ from stoker.controller.gpu_time import GpuTime
 from stoker.controller.job_metrics import JobMetrics
 from stoker.controller.scan_results import ScanResults
 from stoker.findings.vocabulary import FINAL_PHASES, NotificationEvent, NotificationResult, Phase, ReclaimState
+from stoker.reclaim.notices import NoticeReason
 
 QUERY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 FAULT_PLACES = (
@@ -122,6 +123,7 @@ class ControllerMetrics:
         ProcessCollector(registry=self.registry)
         self._begin_at_zero()
         self._jobs: JobMetrics | None = None
+        self._policies: Iterable[Mapping[str, Any]] = ()
         self._page = asyncio.Lock()
 
     def _begin_at_zero(self) -> None:
@@ -149,6 +151,7 @@ class ControllerMetrics:
     ) -> None:
         """From now on tell of the jobs."""
         self._leading.set(1)
+        self._policies = cache.policies
         self._jobs = JobMetrics(cache, scan_results, clock, faults)
         self._last_success = Gauge(
             "stoker_scan_last_success_timestamp_seconds",
@@ -198,6 +201,11 @@ class ControllerMetrics:
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     def _written(self) -> bytes:
+        for raw in list(self._policies):  # at zero before the first reclaim under it, as `_begin_at_zero` says
+            name = raw["metadata"]["name"]
+            self._freed.labels(name)
+            for event in NoticeReason:
+                self._events.labels(event.value, name)
         jobs = self._jobs.text().encode() if self._jobs is not None else b""
         return generate_latest(self.registry) + jobs
 
