@@ -74,16 +74,13 @@ CLUSTER = Dashboard(
             description="Many of them mean that an exporter or a scrape is missing.",
         ),
         Panel(
-            title="GPUs by use",
-            queries={"{{state}}": "sum by (state) (rate(stoker_gpu_hours_total[$__rate_interval])) * 3600"},
-            description="GPU-hours each hour. Statuses are written in steps, and so does this grow.",
+            title="GPUs by use, mean of one hour",
+            queries={"{{state}}": "sum by (state) (increase(stoker_gpu_hours_total[1h]))"},
+            description="GPU-hours of one hour. Statuses are written in steps, which a shorter time would show.",
         ),
         Panel(
-            title="Idle GPUs by cause",
-            queries={
-                "{{category}}": 'sum by (category) (rate(stoker_gpu_hours_total{state="idle"}[$__rate_interval]))'
-                " * 3600"
-            },
+            title="Idle GPUs by cause, mean of one hour",
+            queries={"{{category}}": 'sum by (category) (increase(stoker_gpu_hours_total{state="idle"}[1h]))'},
         ),
         Panel(
             title="Idle GPU-hours by namespace, one day",
