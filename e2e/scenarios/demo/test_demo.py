@@ -2,7 +2,9 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -11,16 +13,21 @@ from e2e.browser import NoBrowserError, started
 from e2e.conftest import StartCluster
 from e2e.demo.story import REPORT, tell
 from e2e.operator import CHART
+from hack import dashboard_pictures
+
+IMAGES = Path(__file__).parents[3] / "docs" / "images"
 
 
-def test_every_claim_of_the_demo_holds(start_cluster: StartCluster) -> None:
+def test_every_claim_of_the_demo_holds(start_cluster: StartCluster, tmp_path: Path) -> None:
     """The first claim that does not hold raises, with the claim in words. Its Prometheus, which scrapes both processes,
-    then has data for every panel of the dashboards.
+    then has data for every panel of the dashboards, whose pictures for the docs are drawn from it.
     """
     cluster = start_cluster("demo-test")
     tell(cluster)
     silent = [panel for panel, promql in panel_queries() if not cluster.query(promql)]
     assert silent == []
+    pictures = dashboard_pictures.write(cluster.prometheus_url, 5, tmp_path, end=time.time())
+    assert {picture.name for picture in pictures} == {path.name for path in IMAGES.glob("dashboard-*.png")}
     cluster.stop()
 
 
