@@ -12,8 +12,8 @@ from stoker.lint.kinds.apps import DEPLOYMENT, REPLICA_SET
 from stoker.lint.kinds.gpu_resource import GpuRequest, gpu_request
 from stoker.lint.kinds.job import JOB, POD
 from stoker.lint.kinds.kind import WorkloadKind
+from stoker.lint.kinds.mpi_job import MPI_JOB
 from stoker.lint.kinds.pod import listed, mapping
-from stoker.lint.kinds.pod_owners import MPI_JOB
 from stoker.lint.kinds.registry import KINDS, kind_named
 from stoker.telemetry.series import JobFacts
 from stoker.workload import pods as pod_status

@@ -5,16 +5,6 @@ The rules read a pod of each role of them (`stoker diagnose`).
 
 from stoker.findings.vocabulary import JobType
 from stoker.lint.kinds.kind import WorkloadKind
-from stoker.lint.kinds.pytorch_job import NAME_LABEL, NUMBER_LABEL, ROLE_LABELS
-
-MPI_JOB = WorkloadKind(
-    name="MPIJob",
-    name_labels=(NAME_LABEL,),
-    shares_labels=True,
-    role_labels=ROLE_LABELS,
-    number_labels=((NUMBER_LABEL,),),
-)
-"""Kubeflow's MPIJob. Its launcher is the pod of a Job of its own."""
 
 VOLCANO_JOB = WorkloadKind(
     name="VolcanoJob",
@@ -41,7 +31,6 @@ INFERENCE_SERVICE = WorkloadKind(
 
 __all__ = [
     "INFERENCE_SERVICE",
-    "MPI_JOB",
     "RAY_CLUSTER",
     "RAY_SERVICE",
     "VOLCANO_JOB",

@@ -5,20 +5,15 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from stoker.api import kubernetes_schema
 from stoker.api.structural import Schema
 from stoker.findings.vocabulary import Framework
 from stoker.lint.kinds.container import Variable
 from stoker.lint.kinds.gpu_resource import GpuRequest, gpu_request
 from stoker.lint.kinds.kind import WorkloadKind
+from stoker.lint.kinds.kubeflow_jobs import NAME_LABEL, NUMBER_LABEL, ROLE_LABELS, replica_schema
 from stoker.lint.kinds.pod import listed, mapping
 from stoker.lint.kinds.pod_manifest import COUNT, TEXT, part_of_object, pod_manifest_reader, whole_object
 from stoker.lint.kinds.pod_set import PodSet, whole_number
-
-NAME_LABEL = "training.kubeflow.org/job-name"
-ROLE_LABELS = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
-NUMBER_LABEL = "training.kubeflow.org/replica-index"
-"""The labels that the training operator gives the pods of all its kinds."""
 
 _RANK = re.compile(r"--(?:node|machine)[_-]rank[=\s]\d+")
 PYTORCH = "pytorch"
@@ -114,7 +109,7 @@ def _port(pods: Mapping[str, Any]) -> int:
 @lru_cache(maxsize=1)
 def _schema() -> Schema:
     """As far as it is read."""
-    replicas = part_of_object({"replicas": COUNT, "template": kubernetes_schema.pod_template()}, "template")
+    replicas = replica_schema()
     elastic = {
         **dict.fromkeys(("minReplicas", "maxReplicas", "nProcPerNode", "maxRestarts"), COUNT),
         "rdzvBackend": TEXT,
@@ -139,4 +134,4 @@ PYTORCH_JOB = WorkloadKind(
     number_labels=((NUMBER_LABEL,),),
 )
 
-__all__ = ["NAME_LABEL", "NUMBER_LABEL", "PYTORCH_JOB", "ROLE_LABELS"]
+__all__ = ["PYTORCH_JOB"]

@@ -11,14 +11,17 @@ from stoker.lint.kinds.dljob import DLJOB
 from stoker.lint.kinds.job import CRON_JOB, JOB, POD
 from stoker.lint.kinds.job_set import JOB_SET
 from stoker.lint.kinds.kind import ReadContext, WorkloadKind
+from stoker.lint.kinds.kubeflow_jobs import KUBEFLOW_JOBS
 from stoker.lint.kinds.leader_worker_set import LEADER_WORKER_SET
+from stoker.lint.kinds.mpi_job import MPI_JOB
 from stoker.lint.kinds.pytorch_job import PYTORCH_JOB
 from stoker.lint.submission import Submission
 
 KINDS: tuple[WorkloadKind, ...] = (
     DLJOB,
     PYTORCH_JOB,
-    pod_owners.MPI_JOB,
+    *KUBEFLOW_JOBS,
+    MPI_JOB,
     JOB_SET,
     LEADER_WORKER_SET,
     pod_owners.VOLCANO_JOB,
