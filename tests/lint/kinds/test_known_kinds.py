@@ -34,13 +34,8 @@ def web(version: str = "apps/v1", *, replicas: str = "2", image: str = "registry
 def test_the_page_lists_the_kinds_that_are_read() -> None:
     table = PAGE[PAGE.index("<!-- kinds -->") : PAGE.index("<!-- /kinds -->")]
     rows = re.findall(r"^\| (\w+) \| ([\w./-]+) \| (\w+)", table, re.MULTILINE)[1:]
-    assert rows == [
-        (kind.kind or kind.name, kind.api_version, kind.job_type.lower())
-        for name, _, _ in rows
-        for kind in KINDS
-        if (kind.kind or kind.name, kind.api_version) in {(name, version) for one, version, _ in rows if one == name}
-    ]
-    assert len(rows) == len({kind.name for kind in KINDS if kind.reader is not None})
+    known = [(k.kind or k.name, k.api_version, k.job_type.lower()) for k in KINDS if k.reader is not None]
+    assert sorted(rows) == sorted(known)
 
 
 def test_a_kind_is_found_by_its_group() -> None:

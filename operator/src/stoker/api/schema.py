@@ -114,7 +114,7 @@ def violations(model: type[ApiModel], document: Mapping[str, Any]) -> list[Viola
         model.model_validate(document, extra="forbid")
     except ValidationError as error:
         locations = [detail["loc"] for detail in error.errors() if detail["type"] == UNKNOWN_FIELD]
-        named = {_field_path(at): _unknown_field(model, at) for at in locations}
+        named = {field_path_of(at): _unknown_field(model, at) for at in locations}
         found = [
             replace(one, message=named[one.field_path]) if one.kind is FaultKind.UNKNOWN_FIELD else one
             for one in explain(error)
@@ -142,7 +142,7 @@ def readable(model: type[Model], document: object) -> tuple[Model, dict[str, Any
         smaller = _without(rest, paths)
         # Each round leaves something out, so this ends.
         rest = smaller if smaller != rest else {}
-        dropped += sorted(set(map(_field_path, paths)))
+        dropped += sorted(set(map(field_path_of, paths)))
 
 
 def _broken(detail: Mapping[str, Any]) -> Path:
@@ -202,7 +202,7 @@ def explained(fault: Fault) -> Violation:
     message, given = fault.message, fault.value
     if isinstance(given, str | int | float) and len(value := _written(given)) <= MAX_VALUE:
         message = message if value in message else f"{value}: {message[:1].lower()}{message[1:]}"
-    return Violation(field_path=_field_path(fault.path), message=message, kind=fault.kind)
+    return Violation(field_path=field_path_of(fault.path), message=message, kind=fault.kind)
 
 
 def _written(value: str | int | float) -> str:
@@ -210,11 +210,13 @@ def _written(value: str | int | float) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def _field_path(location: tuple[int | str, ...]) -> str:
-    """`('spec', 'env', 0, 'name')` as `spec.env[0].name`; a key that reads like no field in brackets."""
-    return "".join(
-        f".{part}" if isinstance(part, str) and FIELD.fullmatch(part) else f"[{part}]" for part in location
-    ).removeprefix(".")
+def field_path_of(location: tuple[int | str, ...], *, inner: bool = False) -> str:
+    """`('spec', 'env', 0, 'name')` as `spec.env[0].name`; a key that reads like no field in brackets.
+
+    inner: the rest of a path, with the dot that it begins with.
+    """
+    path = "".join(f".{part}" if isinstance(part, str) and FIELD.fullmatch(part) else f"[{part}]" for part in location)
+    return path if inner else path.removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

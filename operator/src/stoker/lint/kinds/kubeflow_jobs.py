@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from stoker.api import kubernetes_schema
+from stoker.api.schema import field_path_of
 from stoker.api.structural import Schema
 from stoker.findings.vocabulary import Framework
 from stoker.lint.kinds.container import Variable
@@ -38,7 +39,7 @@ def replicas_of(document: Mapping[str, Any], field: str) -> Iterator[tuple[str, 
         pods = mapping(mapping(mapping(one).get("template")).get("spec"))
         yield (
             str(name).capitalize(),
-            f"spec.{field}.{name}.template.spec",
+            f"{field_path_of(('spec', field, name))}.template.spec",
             pods,
             max(1, whole_number(mapping(one), "replicas", 1)),
         )

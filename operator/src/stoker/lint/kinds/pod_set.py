@@ -44,7 +44,8 @@ class PodSet:
     variables: what the pods' controller adds to the containers' own, which it wins over. job_type: what they do, as far
     as the kind says it. driven: a launcher in another pod starts programs in them; what they run by themselves is not
     judged. drives: the GPUs of one such pod, for pods without GPUs whose first container is the launcher; `nodes` then
-    counts the pods that it drives.
+    counts the pods that it drives. command: what the controller has the first container run, where that is not
+    what the manifest says.
     """
 
     spec: Mapping[str, Any]
@@ -60,6 +61,7 @@ class PodSet:
     job_type: JobType = JobType.TRAINING
     driven: bool = False
     drives: GpuRequest | None = None
+    command: tuple[Argument, ...] | None = None
 
 
 def read_containers(owner: Owner, pods: PodSet, context: ReadContext) -> Iterator[Submission]:
@@ -111,8 +113,9 @@ def _read(
         files=config_files(pod.mounts, context.config_maps, directory),
         allowance=context.allowance,
     )
+    given = pods.command if name == "containers[0]" else None
     image = read_image(container.get("image") or "", context.families)
-    run = Run() if pods.driven and not initial else _run(container, at, runtime, image)
+    run = Run() if pods.driven and not initial else _run(container, at, runtime, image, given)
     return Submission(
         kind=owner.kind,
         name=owner.name,
@@ -157,7 +160,16 @@ def _read(
     )
 
 
-def _run(container: Mapping[str, Any], at: str, runtime: RuntimeContext, image: Image) -> Run:
+def _run(
+    container: Mapping[str, Any],
+    at: str,
+    runtime: RuntimeContext,
+    image: Image,
+    given: tuple[Argument, ...] | None,
+) -> Run:
+    """What a container runs; `given` is what its controller replaces its command by."""
+    if given is not None:
+        return run_command(given, (), runtime)
     return run_command(
         _words(container, at, "command"),
         _words(container, at, "args"),

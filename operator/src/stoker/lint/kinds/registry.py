@@ -15,6 +15,8 @@ from stoker.lint.kinds.kubeflow_jobs import KUBEFLOW_JOBS
 from stoker.lint.kinds.leader_worker_set import LEADER_WORKER_SET
 from stoker.lint.kinds.mpi_job import MPI_JOB
 from stoker.lint.kinds.pytorch_job import PYTORCH_JOB
+from stoker.lint.kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
+from stoker.lint.kinds.volcano_job import VOLCANO_JOB
 from stoker.lint.submission import Submission
 
 KINDS: tuple[WorkloadKind, ...] = (
@@ -24,9 +26,10 @@ KINDS: tuple[WorkloadKind, ...] = (
     MPI_JOB,
     JOB_SET,
     LEADER_WORKER_SET,
-    pod_owners.VOLCANO_JOB,
-    pod_owners.RAY_CLUSTER,
-    pod_owners.RAY_SERVICE,
+    VOLCANO_JOB,
+    RAY_JOB,
+    RAY_SERVICE,
+    RAY_CLUSTER,
     pod_owners.INFERENCE_SERVICE,
     apps.NOTEBOOK,
     JOB,

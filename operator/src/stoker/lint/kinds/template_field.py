@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from stoker.api import kubernetes_schema
+from stoker.api.schema import field_path_of
 from stoker.api.structural import Schema
 from stoker.findings.vocabulary import JobType
 from stoker.lint.kinds.kind import ManifestReader
@@ -137,7 +138,7 @@ def _walk(value: Any, parts: tuple[str, ...], at: str = "") -> Iterator[tuple[st
             yield from _walk(item, rest, f"{at}[{index}]")
     elif head == EACH_ENTRY:
         for name, item in mapping(value).items():
-            yield from _walk(item, rest, f"{at}.{name}")
+            yield from _walk(item, rest, f"{at}{field_path_of((name,), inner=True)}")
     else:
         yield from _walk(mapping(value).get(head), rest, f"{at}.{head}".removeprefix("."))
 
