@@ -51,6 +51,10 @@ class InstalledOperator:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         wait_for("the release's pods to end", lambda: self.cluster.api("GET", path)["items"] == [], timeout=60)
 
+    def test(self) -> str:
+        """What `helm test` prints, the log of its pod included. Raises CommandError where the test fails."""
+        return self._helm("test", RELEASE, "--logs")
+
     def _helm(self, *arguments: str) -> str:
         return self.cluster.helm(*arguments, f"--namespace={NAMESPACE}")
 

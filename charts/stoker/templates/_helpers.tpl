@@ -270,6 +270,13 @@ subjects:
   - {kind: ServiceAccount, name: {{ $name }}, namespace: {{ .root.Release.Namespace }}}
 {{- end -}}
 
+{{- /* The annotations of what `helm test` creates; call with a dict of weight and policy. */ -}}
+{{- define "stoker.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ .weight | quote }}
+helm.sh/hook-delete-policy: {{ .policy }}
+{{- end -}}
+
 {{- /* The namespaces whose DLJobs and sessions the webhook reviews, as a namespaceSelector. */ -}}
 {{- define "stoker.webhookNamespaces" -}}
 matchExpressions:

@@ -473,6 +473,9 @@ def test_the_api_server_takes_every_object_of_the_chart(installed: Cluster) -> N
     parsed = admission_command.make_context("admission", container["args"][2:])
     assert (parsed.params["note_sessions"], parsed.params["client_names"]) == (True, ("kube-apiserver",))
     assert only(documents, "ConfigMap", "all-admission-client-ca")["data"]["ca.crt"].strip() == installed.ca_pem.strip()
+    # of a pod, its account must exist
+    installed.apply(only(documents, "ServiceAccount", "all-test"))
+    documents = [one for one in documents if one["metadata"]["name"] != "all-test" or one["kind"] != "ServiceAccount"]
     done = installed.run_kubectl("create", "--dry-run=server", "-f", "-", input=yaml.safe_dump_all(documents))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == len(documents)

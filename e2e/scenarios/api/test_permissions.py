@@ -42,7 +42,7 @@ def test_what_a_value_switches_on_is_not_granted_without_it(installed: Cluster) 
         for entry in entries
         if "value" in entry
     }
-    values = {"metrics": {"authentication": False}}
+    values = {"metrics": {"authentication": False}, "tests": {"enabled": False}}
     assert {(one.account, one.resource) for one in permissions(installed, values)} & optional == set()
 
 

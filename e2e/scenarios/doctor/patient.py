@@ -42,7 +42,8 @@ class Patient:
         """Run the command as an administrator would."""
         where = f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}"
         url = prometheus or self.cluster.prometheus_url
-        command = [sys.executable, "-m", "stoker", "doctor", where, f"--prometheus={url}", *arguments]
+        given = [f"--prometheus={url}", f"--trial-namespace={self.jobs.namespace}", *arguments]
+        command = [sys.executable, "-m", "stoker", "doctor", where, *given]
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=120, env=os.environ | (env or {})
         )

@@ -12,7 +12,7 @@ import yaml
 
 from e2e.clock import off_by
 from e2e.cluster.waiting import wait_for
-from e2e.operator import ADMISSION, CONTROLLER, NAMESPACE, SERVICE
+from e2e.operator import ADMISSION, CHART, CONTROLLER, NAMESPACE, SERVICE
 from e2e.scenarios.doctor.conftest import CERTIFICATE, CPU_NODES
 from e2e.scenarios.doctor.patient import ALL, Patient
 from stoker.adapters.certificates import issue
@@ -104,6 +104,7 @@ def test_no_leader_and_statuses_that_nobody_writes(patient: Patient) -> None:
 def test_a_webhook_that_is_down(patient: Patient) -> None:
     patient.cluster.kill(ADMISSION)
     assert patient.shows("webhook-answers", "Failed", "can't call the webhook")
+    assert patient.shows("webhook-reviews", "Failed", "can't call the webhook")
     ignored = [(f"/webhooks/{place}/failurePolicy", "Ignore") for place in range(2)]
     with patient.changed(WEBHOOK, *ignored):
         assert patient.shows("webhook-rules", "Warning", "dljobs.stoker.dev")
@@ -111,8 +112,42 @@ def test_a_webhook_that_is_down(patient: Patient) -> None:
             "the policy to pass unseen",
             lambda: patient.shows("webhook-answers", "Failed", "accepts a policy that contradicts itself"),
         )
+        assert patient.shows("webhook-reviews", "Failed", "launcher-too-few", "without a word")
     patient.cluster.restart(ADMISSION)
     wait_for("the webhook to answer", lambda: patient.shows("webhook-answers", "Ok"))
+
+
+def test_a_namespace_that_is_not_reviewed(patient: Patient) -> None:
+    found = patient.examine("--trial-namespace=kube-system")["webhook-reviews"]
+    assert (found["status"], "without a word" in found["found"]) == ("Failed", True)
+
+
+def test_chosen_checks_fail_where_they_cannot_be_made(patient: Patient) -> None:
+    assert patient.examine("--only=webhook-answers").keys() == {"api-server", "crds", "webhook-answers"}
+    done = patient.run("--only=webhook-reviews", "--trial-namespace=missing")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "1 ok, 1 not checked."), done.stdout
+
+
+def test_the_test_of_a_release_needs_what_its_account_may_do(patient: Patient) -> None:
+    """`helm test` runs these checks under this account (e2e/scenarios/node has its pod run)."""
+    values = {"tests": {"namespace": patient.jobs.namespace}}
+    rendered = yaml.safe_load_all(patient.cluster.helm_template(CHART, namespace=NAMESPACE, values=values))
+    hooks = [one for one in rendered if one and "helm.sh/hook" in one["metadata"].get("annotations", {})]
+    [pod] = [one for one in hooks if one["kind"] == "Pod"]
+    account = [one for one in hooks if one is not pod]
+    patient.cluster.apply(*account)
+    arguments = [one for one in pod["spec"]["containers"][0]["args"] if one != "doctor"]
+    kubeconfig = patient.cluster.service_account_kubeconfig(NAMESPACE, "stoker-test")
+    done = patient.run(*arguments, kubeconfig=kubeconfig)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "3 ok."), done
+    for role in (one for one in account if one["kind"] == "Role"):
+        place = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{role['metadata']['namespace']}/roles"
+        for rule in range(len(role["rules"])):
+            less = [one for number, one in enumerate(role["rules"]) if number != rule]
+            with patient.changed(f"{place}/{role['metadata']['name']}", ("/rules", less)):
+                wait_for("a right to be missed", lambda: patient.run(*arguments, kubeconfig=kubeconfig).returncode == 1)
+    for one in account:
+        patient.cluster.kubectl("delete", one["kind"], one["metadata"]["name"], "-n", one["metadata"]["namespace"])
 
 
 def test_a_certificate_that_has_expired_or_is_not_trusted(patient: Patient) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from e2e.cluster.api import ApiError
+from e2e.cluster.provider import CommandError
 from e2e.cluster.waiting import wait_for
 from e2e.installed import DEPLOYMENTS, InstalledOperator
 from e2e.node.settings import GPU, NODE_NAME
@@ -25,6 +26,29 @@ def test_no_process_of_the_chart_logs_an_error(operator: InstalledOperator, depl
     assert " INFO " in log
     assert "Traceback" not in log
     assert " ERROR " not in log
+
+
+def test_the_test_of_the_release_passes_and_fails_with_the_webhook(operator: InstalledOperator, jobs: DLJobs) -> None:
+    """`helm test`, with the account that the chart gives it; its pod leaves no rights behind."""
+    operator.install(values={"tests": {"namespace": jobs.namespace}})
+    told = operator.test()
+    assert "ok: deployments: all replicas are ready" in told
+    assert f"in {jobs.namespace} a right DLJob is admitted and a wrong one refused" in told
+    roles = operator.cluster.kubectl("get", "roles,rolebindings,serviceaccounts", "-A", "-o", "name")
+    assert "stoker-test" not in roles
+    scale = ("scale", f"deployment/{ADMISSION}", "-n", NAMESPACE)
+    operator.cluster.kubectl(*scale, "--replicas=0")
+
+    def failed() -> bool:
+        try:
+            operator.test()
+        except CommandError as failure:
+            return "webhook-reviews: the API server can't call the webhook" in failure.stdout
+        return False
+
+    wait_for("the test to fail with the webhook", failed)
+    operator.cluster.kubectl(*scale, "--replicas=2")
+    operator.install()
 
 
 def test_the_webhook_refuses_a_wrong_job_with_the_certificate_that_it_made_itself(jobs: DLJobs) -> None:

@@ -14,7 +14,7 @@ from stoker.findings.vocabulary import UnknownReason
 from stoker.inspection.doctor import json as doctor_json
 from stoker.inspection.doctor import text
 from stoker.inspection.doctor.check import Check, Group, NotCheckableError, Outcome, Status, failed, ok, warning
-from stoker.inspection.doctor.examination import CHECKS, Checked, examine
+from stoker.inspection.doctor.examination import CHECKS, Checked, examine, selected
 from stoker.inspection.doctor.scene import Scene
 from stoker.telemetry.screen import MetricsUnavailable
 from tests.inspection.doctor.test_judgements import NOW
@@ -105,6 +105,13 @@ def test_the_text_says_what_to_do_under_each_check_that_is_not_ok() -> None:
         "",
         "1 ok, 1 warning, 1 failed, 1 not checked.",
     ]
+
+
+def test_chosen_checks_bring_those_that_they_need() -> None:
+    assert selected([]) == CHECKS
+    assert [one.name for one in selected(["webhook-answers"])] == ["api-server", "crds", "webhook-answers"]
+    with pytest.raises(ValueError, match="'webhok' is no check; there are api-server, "):
+        selected(["webhok"])
 
 
 def test_the_text_obeys_no_escape_of_what_others_wrote() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from stoker import __version__
 from stoker.adapters.certificates import issue
-from stoker.adapters.kubernetes.client import ForbiddenError, UnavailableError
+from stoker.adapters.kubernetes.client import ForbiddenError, InvalidError, UnavailableError
 from stoker.adapters.prometheus.metric_profile import profile_of
 from stoker.adapters.prometheus.promql import Selectors
 from stoker.api.crds import definitions
@@ -28,7 +28,7 @@ from stoker.inspection.doctor.metrics import (
 )
 from stoker.inspection.doctor.operator import judge_deployments, judge_lease, judge_statuses, judge_versions
 from stoker.inspection.doctor.permissions import COMMANDS, judge_accounts, judge_own
-from stoker.inspection.doctor.webhook import judge_bundle, judge_certificate, judge_refusal, judge_rules
+from stoker.inspection.doctor.webhook import judge_bundle, judge_certificate, judge_refusal, judge_reviews, judge_rules
 from stoker.policy.checks import ClusterSettings
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -189,6 +189,22 @@ def test_what_the_api_server_says_of_the_trial() -> None:
     ends(judge_refusal(UnavailableError("POST", code=500, reason="InternalError", answer=broken)), FAILED, "x509")
     with pytest.raises(NotCheckableError, match="may not create"):
         judge_refusal(ForbiddenError("POST", code=403, reason="Forbidden", answer="User cannot create"))
+
+
+def test_what_the_api_server_says_of_two_jobs() -> None:
+    refused = InvalidError("POST", code=422, reason="Invalid", answer="launcher-too-few: 1 process for 2 GPUs")
+    ends(judge_reviews([], refused, "team"), OK, "in team", "refused")
+    ends(judge_reviews([], ["launcher-too-few: 1 process for 2 GPUs"], "team"), OK, "with a warning")
+    ends(judge_reviews(["another warning"], [], "team"), FAILED, "in team without a word")
+    other = InvalidError("POST", code=422, reason="Invalid", answer="spec.image: no")
+    ends(judge_reviews([], other, "team"), FAILED, "not for launcher-too-few", "spec.image")
+    ends(judge_reviews(other, other, "team"), FAILED, "a right DLJob is refused", "spec.image")
+    broken = 'Internal error occurred: failed calling webhook "x": x509: unknown authority'
+    down = UnavailableError("POST", code=500, reason="InternalError", answer=broken)
+    ends(judge_reviews(down, down, "team"), FAILED, "can't call the webhook", "x509")
+    forbidden = ForbiddenError("POST", code=403, reason="Forbidden", answer="User cannot create")
+    with pytest.raises(NotCheckableError, match="User cannot create"):
+        judge_reviews(forbidden, forbidden, "team")
 
 
 def test_certificates() -> None:

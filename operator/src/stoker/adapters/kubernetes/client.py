@@ -333,9 +333,13 @@ class Kubernetes:
         }
         await self._request("DELETE", resource.path(namespace, name), body=body)
 
-    async def would_create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> Object:
-        """Ask how the API server would answer a creation, admission included; nothing is stored (dryRun=All)."""
-        return await self._request("POST", resource.path(namespace), query={"dryRun": "All"}, body=body)
+    async def would_create(
+        self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
+    ) -> Object:
+        """Ask how the API server would answer a creation, admission included; nothing is stored (dryRun=All). `warn`
+        gets the server's warnings.
+        """
+        return await self._request("POST", resource.path(namespace), query={"dryRun": "All"}, body=body, warn=warn)
 
     async def read(self, path: str) -> Answer:
         """Read what is not an object, such as /version. Raises ApiError."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from stoker.adapters.kubernetes.client import ApiError
@@ -41,6 +41,21 @@ class Checked:
         if self.outcome.status in {Status.OK, Status.NOT_CHECKED}:
             return ""
         return self.outcome.advice or self.check.advice
+
+
+def selected(names: Collection[str], checks: Sequence[Check] = CHECKS) -> tuple[Check, ...]:
+    """The checks with these names and those that they need, in their order; all where no name is given. Raises
+    ValueError for a name that no check has.
+    """
+    known = {check.name: check for check in checks}
+    if unknown := [name for name in names if name not in known]:
+        msg = f"{unknown[0]!r} is no check; there are {', '.join(known)}"
+        raise ValueError(msg)
+    wanted = set(names or known)
+    for check in reversed(checks):  # a check stands behind those that it needs
+        if check.name in wanted:
+            wanted |= set(check.needs)
+    return tuple(check for check in checks if check.name in wanted)
 
 
 async def examine(scene: Scene, checks: Sequence[Check] = CHECKS, *, patience: float = PATIENCE) -> list[Checked]:
@@ -85,4 +100,4 @@ def _unseen(why: str) -> Outcome:
     return Outcome(status=Status.NOT_CHECKED, found=why)
 
 
-__all__ = ["CHECKS", "Checked", "examine"]
+__all__ = ["CHECKS", "Checked", "examine", "selected"]

@@ -33,11 +33,21 @@ class Metrics:
 class Scene:
     """One installation. An async context manager, which ends the connection to Prometheus."""
 
-    def __init__(self, api: Kubernetes, access: PrometheusAccess | None, clock: Clock, *, namespace: str) -> None:
+    def __init__(
+        self,
+        api: Kubernetes,
+        access: PrometheusAccess | None,
+        clock: Clock,
+        *,
+        namespace: str,
+        trial_namespace: str | None = None,
+    ) -> None:
         self.api = api
         self.clock = clock
         self.namespace = namespace
         """The operator's."""
+        self.trial_namespace = trial_namespace
+        """Where DLJobs are sent as dry runs; None where nobody has named a namespace."""
         self._access = access
         self._known: dict[Hashable, object] = {}
         self._open = AsyncExitStack()

@@ -7,7 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from stoker.adapters.certificates import read_all, serves
-from stoker.adapters.kubernetes.client import POLICIES, ApiError, ForbiddenError, NotFoundError, Object, Resource
+from stoker.adapters.kubernetes.client import (
+    DLJOBS,
+    POLICIES,
+    ApiError,
+    ForbiddenError,
+    NotFoundError,
+    Object,
+    Resource,
+)
 from stoker.api.names import GROUP
 from stoker.findings.finding import rfc3339
 from stoker.inspection.doctor.check import Check, Group, NotCheckableError, Outcome, failed, names, ok, warning
@@ -33,6 +41,10 @@ TRIAL: Mapping[str, Any] = {
     },
 }
 """A policy that contradicts itself, sent as a dry run: the webhook must refuse it, whatever else is configured."""
+RULE = "launcher-too-few"
+"""The rule that TRIAL_SCRIPTS' wrong job breaks; its action is Deny unless a policy says otherwise."""
+TRIAL_SCRIPTS = {"right": "torchrun --nproc_per_node=2 train.py\n", "wrong": "torchrun --nproc_per_node=1 train.py\n"}
+"""The scripts of two DLJobs with two GPUs: one uses both, one leaves a GPU without a process."""
 
 
 async def webhook_rules(scene: Scene) -> Outcome:
@@ -72,6 +84,53 @@ def judge_refusal(error: ApiError) -> Outcome:
     if isinstance(error, NotFoundError):
         raise NotCheckableError("the API server does not know utilizationpolicies")
     raise NotCheckableError(f"the API server refused the dry run for another reason: {error.answer or error}")
+
+
+async def webhook_reviews(scene: Scene) -> Outcome:
+    """The webhook tells a right DLJob from a wrong one."""
+    if scene.trial_namespace is None:
+        raise NotCheckableError("no --trial-namespace was given, in which two DLJobs are sent as dry runs")
+    right, wrong = [await _trial(scene, scene.trial_namespace, name) for name in ("right", "wrong")]
+    return judge_reviews(right, wrong, scene.trial_namespace)
+
+
+async def _trial(scene: Scene, namespace: str, name: str) -> ApiError | list[str]:
+    """What the API server answers to a DLJob: why it is refused, or the warnings with which it is admitted."""
+    body = {
+        "apiVersion": DLJOBS.api_version,
+        "kind": "DLJob",
+        "metadata": {"name": f"stoker-doctor-{name}"},
+        "spec": {"gpusPerNode": 2, "image": "registry.example.com/trial:1", "script": TRIAL_SCRIPTS[name]},
+    }
+    warnings: list[str] = []
+    try:
+        await scene.api.would_create(DLJOBS, namespace, body, warn=warnings.append)
+    except ApiError as error:
+        return error
+    return warnings
+
+
+def judge_reviews(right: ApiError | Sequence[str], wrong: ApiError | Sequence[str], namespace: str) -> Outcome:
+    """`right` and `wrong` are the answers to a DLJob each: an error, or the warnings with which it was admitted."""
+    if isinstance(right, ApiError):
+        if "failed calling webhook" in right.answer or "failed to call webhook" in right.answer:
+            return failed(f"the API server can't call the webhook: {right.answer}")
+        if isinstance(right, ForbiddenError | NotFoundError):
+            raise NotCheckableError(f"the API server takes no DLJob of yours in {namespace}: {right.answer or right}")
+        return failed(f"a right DLJob is refused in {namespace}: {right.answer or right}", advice=_TRIAL_ADVICE)
+    if isinstance(wrong, ApiError):
+        if RULE in wrong.answer:
+            return ok(f"in {namespace} a right DLJob is admitted and a wrong one refused, sent as dry runs")
+        return failed(f"a wrong DLJob is refused in {namespace}, but not for {RULE}: {wrong.answer or wrong}")
+    if any(RULE in text for text in wrong):
+        return ok(f"in {namespace} a right DLJob is admitted and a wrong one with a warning, sent as dry runs")
+    return failed(f"a DLJob that breaks {RULE} is admitted in {namespace} without a word", advice=_TRIAL_ADVICE)
+
+
+_TRIAL_ADVICE = (
+    "Name a namespace that the webhook reviews (watchNamespaces, admission.excludedNamespaces), and whose policy leaves"
+    f" {RULE} on."
+)
 
 
 async def webhook_certificate(scene: Scene) -> Outcome:
@@ -164,6 +223,16 @@ CHECKS = (
         needs=("api-server", "crds"),
     ),
     Check(
+        name="webhook-reviews",
+        group=Group.WEBHOOK,
+        what=f"In --trial-namespace, a right DLJob is admitted and one that breaks {RULE} is refused, or admitted with"
+        " a warning; both are sent as dry runs.",
+        advice="Check the admission pods, their Service and network policies: the API server must reach the port"
+        " (docs/network.md).",
+        look=webhook_reviews,
+        needs=("api-server",),
+    ),
+    Check(
         name="webhook-certificate",
         group=Group.WEBHOOK,
         what="The webhook's certificate is valid for more than a quarter of its time, is for the webhook's Service, and"
@@ -174,4 +243,4 @@ CHECKS = (
     ),
 )
 
-__all__ = ["CHECKS", "judge_bundle", "judge_certificate", "judge_refusal", "judge_rules"]
+__all__ = ["CHECKS", "judge_bundle", "judge_certificate", "judge_refusal", "judge_reviews", "judge_rules"]
