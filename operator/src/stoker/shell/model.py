@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 
 class Shortfall(StrEnum):
@@ -77,8 +78,7 @@ class Allowance:
         return True
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of a script.
 
     Lines and columns are 1-based and count characters; the end is exclusive (`end_column` is the column after the
@@ -293,7 +293,7 @@ class ShellScript:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(index + 1 for index, character in enumerate(self.source) if character == "\n")]
+        return [0, *accumulate(len(line) + 1 for line in self.source.split("\n")[:-1])]
 
     @cached_property
     def _lines(self) -> list[str]:

@@ -1,7 +1,5 @@
 """Assignments and declarations: what a script's variables become."""
 
-from dataclasses import replace
-
 from tree_sitter import Node
 
 from stoker.shell.interpreter import values
@@ -82,9 +80,9 @@ class Assignments:
             position = self._expander.integer(frame.text.slice(index_node), state)
             if position is not None and 0 <= position <= min(len(previous.items), MAX_ELEMENTS):
                 items = (*previous.items[:position], element, *previous.items[position + 1 :])
-                state.variables[name] = replace(previous, items=items, origin=origin)
+                state.variables[name] = previous._replace(items=items, origin=origin)
                 return
-        state.variables[name] = replace(previous, value=values.hole([name], many=True), items=None, origin=origin)
+        state.variables[name] = previous._replace(value=values.hole([name], many=True), items=None, origin=origin)
 
     def _array(
         self, name: str, node: Node, state: ShellState, frame: Frame, *, append: bool, origin: Offsets, exported: bool
@@ -158,7 +156,7 @@ class Assignments:
             if equals:
                 state.assign(name, Variable(value=values.literal(content), exported=export, origin=field_.site))
             elif previous is not None:
-                state.variables[name] = replace(previous, exported=export or (previous.exported and "n" not in flags))
+                state.variables[name] = previous._replace(exported=export or (previous.exported and "n" not in flags))
             elif export and name not in state.unset:
                 state.variables[name] = Variable(
                     value=values.hole([name], absent=not state.tainted, many=True), exported=True
@@ -180,13 +178,13 @@ class Assignments:
         """`declare -A`, `declare -i`: what is assigned to the name later on is not followed."""
         if set("Ai") & set(flags):
             previous = state.variables.get(name, Variable())
-            state.variables[name] = replace(previous, value=values.hole([name], many=True), items=None, opaque=True)
+            state.variables[name] = previous._replace(value=values.hole([name], many=True), items=None, opaque=True)
 
     @staticmethod
     def _fix(name: str, state: ShellState) -> None:
         """`readonly`, `declare -r`."""
         if name in state.variables:
-            state.variables[name] = replace(state.variables[name], fixed=True)
+            state.variables[name] = state.variables[name]._replace(fixed=True)
 
     def unset(self, node: Node, state: ShellState, frame: Frame) -> ExitStatus:
         children = node.named_children

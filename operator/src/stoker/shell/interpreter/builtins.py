@@ -3,7 +3,6 @@
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stoker.shell.interpreter import values
 from stoker.shell.interpreter.expansion import Field
@@ -195,7 +194,7 @@ class Builtins:
             if len(fields) > 2:
                 state.positional = as_positional(fields[2:])
             returns: list[Ended] = []
-            within = replace(frame, calls=(*frame.calls, returns))
+            within = frame._replace(calls=(*frame.calls, returns))
             followed = self._walk.nested(content, state, within, fields[1].site, own=False)
             if followed is not None:
                 after = join([each for each in (followed[1], *(end for _, end in returns)) if each is not None])

@@ -228,7 +228,7 @@ class Commands:
         stored: dict[str, Variable | None] = {key: state.variables.get(key) for key, _ in prefix}
         state.variables.update(dict(prefix))
         returns: list[Ended] = []
-        within = replace(frame, text=text, loops=(), calls=(*frame.calls, returns), locals=(*frame.locals, stored))
+        within = frame._replace(text=text, loops=(), calls=(*frame.calls, returns), locals=(*frame.locals, stored))
         status, after = self._walk.execute(body, state, within)
         ends = [*returns, *([(status, after)] if after is not None else [])]
         result = join([each for _, each in ends])

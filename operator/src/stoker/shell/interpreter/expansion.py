@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from tree_sitter import Node
 
@@ -44,8 +44,7 @@ AMBIENT = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One word of a command after expansion: its value, and where it stands: in the outermost script, or in argv."""
 
     value: Value
@@ -60,11 +59,11 @@ class Field:
     @property
     def globs(self) -> bool:
         """Whether files' names may take its place."""
-        return any(
-            fragment.text is not None and not fragment.quoted and any(each in fragment.text for each in "*?")
-            for text in self.value
-            for fragment in text
-        )
+        for text in self.value:
+            for fragment in text:
+                if not fragment.quoted and fragment.text is not None and ("*" in fragment.text or "?" in fragment.text):
+                    return True
+        return False
 
 
 Substitute = Callable[[Node, ShellState, Frame, bool], Value]
@@ -223,6 +222,9 @@ class Expander:
         """Literal characters, and the expansions among them that the grammar overlooks: `$#` in a default or
         here-document.
         """
+        if frame.text.text.find("$", start, end) < 0:
+            # Nearly always.
+            return values.concatenate([(tuple(quoting.literal(frame.text, start, end, mode, quoted=quoted)),)])
         parts: list[Value] = []
         position = start
         for match in (_STAND_IN if mode == "raw" else _OVERLOOKED).finditer(frame.text.text, start, end):
@@ -615,8 +617,14 @@ def _nothing(*, quoted: bool) -> Value:
 
 
 def _field(value: Value, site: Offsets) -> Field:
-    many = any(text and all(fragment.many and not fragment.quoted for fragment in text) for text in value)
-    return Field(value, site, many)
+    for text in value:
+        for fragment in text:
+            if fragment.quoted or not fragment.many:
+                break
+        else:
+            if text:
+                return Field(value, site, True)
+    return Field(value, site)
 
 
 def _is_arithmetic(node: Node, source: ParsedText) -> bool:

@@ -4,7 +4,8 @@ A frame never changes. Whoever goes into something (a text, a loop, a function, 
 it on, so that nothing has to be put back when he comes out again.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stoker.shell.interpreter.parsed_text import ParsedText
 from stoker.shell.interpreter.state import ExitStatus, ShellState, Variable
@@ -21,8 +22,7 @@ class Loop:
     continues: list[ShellState] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """The surroundings of a statement or word.
 
     text: the text whose syntax tree is walked: the script, or one within it.
@@ -36,6 +36,7 @@ class Frame:
     """
 
     text: ParsedText
+    exits: list[Ended]
     depth: int = 0
     word_depth: int = 0
     shells: int = 1
@@ -44,36 +45,40 @@ class Frame:
     loops: tuple[Loop, ...] = ()
     calls: tuple[list[Ended], ...] = ()
     locals: tuple[dict[str, Variable | None], ...] = ()
-    exits: list[Ended] = field(default_factory=list)
 
-    # `replace` takes four times as long as the two below, and every statement and many words come here.
+    # `_replace` takes three times as long as the two below, and every statement and many words come here.
+
+    @classmethod
+    def outermost(cls, text: ParsedText) -> "Frame":
+        """Around the whole script."""
+        return cls(text, [])
 
     def deeper(self) -> "Frame":
         """Within a compound command or substitution."""
         return Frame(
-            self.text, self.depth + 1, self.word_depth, self.shells, self.nested, self.in_condition, self.loops,
-            self.calls, self.locals, self.exits,
+            self.text, self.exits, self.depth + 1, self.word_depth, self.shells, self.nested, self.in_condition,
+            self.loops, self.calls, self.locals,
         )  # fmt: skip
 
     def within_word(self) -> "Frame":
         """Within an expansion."""
         return Frame(
-            self.text, self.depth, self.word_depth + 1, self.shells, self.nested, self.in_condition, self.loops,
-            self.calls, self.locals, self.exits,
+            self.text, self.exits, self.depth, self.word_depth + 1, self.shells, self.nested, self.in_condition,
+            self.loops, self.calls, self.locals,
         )  # fmt: skip
 
     def in_text(self, text: ParsedText) -> "Frame":
         """In another text, run by the same shell."""
-        return replace(self, text=text)
+        return self._replace(text=text)
 
     def as_condition(self) -> "Frame":
         """Where a failure decides, and ends nothing."""
-        return replace(self, in_condition=True)
+        return self._replace(in_condition=True)
 
     def in_loop(self, loop: Loop) -> "Frame":
         """In the condition or body of a loop."""
-        return replace(self, loops=(*self.loops, loop))
+        return self._replace(loops=(*self.loops, loop))
 
     def in_subshell(self) -> "Frame":
         """In a shell of its own: `exit` ends only that one, and loops and functions around it are out of reach."""
-        return replace(self, shells=self.shells + 1, loops=(), calls=(), locals=(), exits=[])
+        return self._replace(shells=self.shells + 1, loops=(), calls=(), locals=(), exits=[])

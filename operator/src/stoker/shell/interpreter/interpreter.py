@@ -54,12 +54,12 @@ class Interpreter:
     def run(self, state: ShellState) -> ShellScript:
         """Follow the source as a script. state: what the shell knows at its beginning."""
         text = ParsedText.outermost(self._record.script.source)
-        frame = Frame(text)
+        frame = Frame.outermost(text)
         return self._followed(frame, lambda: self._walk.whole_text(text, state, frame))
 
     def run_argv(self, fields: list[Field], state: ShellState) -> ShellScript:
         """Follow one command, already split."""
-        frame = Frame(ParsedText.outermost(""))
+        frame = Frame.outermost(ParsedText.outermost(""))
         return self._followed(frame, lambda: self._commands.run(fields, [], state, frame, None))
 
     def _followed(self, frame: Frame, walk: Callable[[], Result]) -> ShellScript:

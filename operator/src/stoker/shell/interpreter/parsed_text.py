@@ -29,6 +29,7 @@ class ParsedText:
         self._segments = segments
         self._starts = [segment[0] for segment in segments]
         self._fallback = fallback
+        self._outermost = segments == [(0, len(text), 0, len(text))]
         self.blanked = "\0" in text
         printable = _ODD.sub("é", text.replace("\0", " "))
         data = printable.encode("utf-8", "replace")
@@ -64,8 +65,6 @@ class ParsedText:
         return self.tree.root_node
 
     def _character(self, byte: int) -> int:
-        if self._ascii:
-            return byte
         return bisect_right(self._byte_starts, byte - 1) if byte else 0
 
     def node_at(self, position: int) -> Node | None:
@@ -79,16 +78,20 @@ class ParsedText:
         return [self.start(node) for node in nodes.get("comment", ())]
 
     def start(self, node: Node) -> int:
-        return self._character(node.start_byte)
+        return node.start_byte if self._ascii else self._character(node.start_byte)
 
     def end(self, node: Node) -> int:
-        return self._character(node.end_byte)
+        return node.end_byte if self._ascii else self._character(node.end_byte)
 
     def slice(self, node: Node) -> str:
+        if self._ascii:
+            return self.text[node.start_byte : node.end_byte]
         return self.text[self.start(node) : self.end(node)]
 
     def outer(self, start: int, end: int) -> Offsets:
         """Where the characters start..end of this text stand in the outermost script."""
+        if self._outermost and 0 <= start < end <= len(self.text):
+            return start, end
         first, last = self._outer_of(start), self._outer_of(max(start, end - 1))
         if NOWHERE in (first, last) or last[1] < first[0]:
             return first if first != NOWHERE else self._fallback

@@ -28,13 +28,15 @@ def literal(source: ParsedText, start: int, end: int, mode: str, *, quoted: bool
     fragments: list[Fragment] = []
     escapes = _ESCAPES[mode]
     text = source.text
+    index = text.find("\\", start, end) if escapes != "" else -1
+    if index < 0:
+        return [Fragment(text[start:end], *source.outer(start, end), quoted)] if end > start else []
     position = start
 
     def add(begin: int, limit: int, *, escaped: bool = False) -> None:
         if limit > begin:
             fragments.append(Fragment(text[begin:limit], *source.outer(begin, limit), quoted or escaped))
 
-    index = text.find("\\", start, end) if escapes != "" else -1
     while 0 <= index < end - 1:
         following = text[index + 1]
         if escapes is None or following in escapes:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import chain
+from typing import NamedTuple
 
 from tree_sitter import Node
 
@@ -22,8 +24,7 @@ class Ending(Enum):
     UNDECIDED = "undecided"  # a question (`test`, `grep`) with an unknown answer
 
 
-@dataclass(frozen=True, slots=True)
-class ExitStatus:
+class ExitStatus(NamedTuple):
     """How a command ends, and what an undecided end hangs on."""
 
     ending: Ending
@@ -36,15 +37,14 @@ class ExitStatus:
     @property
     def truth(self) -> bool | None:
         """Success, as a successful run sees it."""
-        return {Ending.SUCCESS: True, Ending.EXPECTED: True, Ending.FAILURE: False, Ending.UNEXPECTED: False}.get(
-            self.ending
-        )
+        return _TRUTHS.get(self.ending)
 
     @property
     def certain(self) -> bool:
         return self.ending in (Ending.SUCCESS, Ending.FAILURE)
 
 
+_TRUTHS = {Ending.SUCCESS: True, Ending.EXPECTED: True, Ending.FAILURE: False, Ending.UNEXPECTED: False}
 SUCCESS = ExitStatus(Ending.SUCCESS)
 FAILURE = ExitStatus(Ending.FAILURE)
 EXPECTED = ExitStatus(Ending.EXPECTED)
@@ -63,8 +63,7 @@ def decided(truth: bool | None, names: frozenset[str] = values.NO_NAMES) -> Exit
     return ExitStatus(Ending.UNDECIDED, names) if truth is None else SUCCESS if truth else FAILURE
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """A scalar (`value`) or an array (`items`, of which one may stand for several; a wholly unknown array has a hole).
 
     fixed: `readonly`, `declare -r`: no assignment changes it.
@@ -114,23 +113,22 @@ class ShellState:
     files: Mapping[str, Text | None] = field(default_factory=dict)
 
     def fork(self) -> "ShellState":
-        other = ShellState.__new__(ShellState)
-        for name in ShellState.__slots__:
-            setattr(other, name, getattr(self, name))
-        other.variables, other.functions = dict(self.variables), dict(self.functions)
-        return other
+        return ShellState(
+            self.variables.copy(), self.unset, self.functions.copy(), self.positional, self.tainted, self.errexit,
+            self.last, self.context, self.stdin, self.exit_traps, self.failure_trap, self.files,
+        )  # fmt: skip
 
     def assign(self, name: str, variable: Variable) -> None:
         """Give a name a value; what is exported stays so, and what is opaque stays unknown."""
         previous = self.variables.get(name, Variable())
         if previous.opaque:
-            variable = replace(variable, value=values.hole([name], many=True), items=None, opaque=True)
-        self.variables[name] = replace(variable, exported=True) if previous.exported else variable
+            variable = variable._replace(value=values.hole([name], many=True), items=None, opaque=True)
+        self.variables[name] = variable._replace(exported=True) if previous.exported else variable
 
     def forget(self) -> None:
         """Anything may have been assigned."""
         self.variables = {
-            name: replace(variable, value=values.hole([name], many=True), items=None, fixed=False)
+            name: variable._replace(value=values.hole([name], many=True), items=None, fixed=False)
             for name, variable in self.variables.items()
         }
         self.unset = frozenset()
@@ -139,7 +137,7 @@ class ShellState:
     def forget_names(self, names: Iterable[str]) -> None:
         for name in names:
             previous = self.variables.get(name, Variable())
-            self.variables[name] = replace(previous, value=values.hole([name], many=True), items=None, fixed=False)
+            self.variables[name] = previous._replace(value=values.hole([name], many=True), items=None, fixed=False)
 
     def clear(self, name: str) -> None:
         """`unset NAME`."""
@@ -188,10 +186,11 @@ def join(states: Sequence[ShellState]) -> ShellState | None:
 
 def _join_variables(states: Sequence[ShellState]) -> dict[str, Variable]:
     joined: dict[str, Variable] = {}
-    for name in dict.fromkeys(name for state in states for name in state.variables):
-        variables = [state.variables.get(name) for state in states]
+    arms = [state.variables for state in states]
+    for name in dict.fromkeys(chain.from_iterable(arms)):
+        variables = [arm.get(name) for arm in arms]
         first = next(variable for variable in variables if variable is not None)
-        if all(variable is first or variable == first for variable in variables):
+        if variables.count(first) == len(variables):  # compares by identity first
             joined[name] = first
             continue
         exported = any(variable is not None and variable.exported for variable in variables)

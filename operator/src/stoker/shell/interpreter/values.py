@@ -109,6 +109,8 @@ def prefix(value: Value) -> str:
                 break
             known.append(fragment.text)
         starts.append("".join(known))
+    if len(starts) == 1:
+        return starts[0]
     first, last = min(starts), max(starts)
     length = 0
     while length < min(len(first), len(last)) and first[length] == last[length]:
@@ -145,6 +147,11 @@ def concatenate(values: Sequence[Value]) -> Value:
         count *= len(value)
         if count > MAX_ALTERNATIVES:
             return hole(frozenset().union(*(names(each) for each in values)))
+    if len(values) == 1 and len(values[0]) == 1 and len(values[0][0]) == 1:
+        # Often: one piece, as it is.
+        text = values[0][0][0].text
+        if text is None or len(text) <= MAX_TEXT:
+            return values[0]
     if count == 1:
         # Nearly always: one alternative of each.
         texts: Value = (values[0][0] if len(values) == 1 else tuple(chain.from_iterable(value[0] for value in values)),)

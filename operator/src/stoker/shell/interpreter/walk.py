@@ -183,7 +183,7 @@ class Walk:
         if not any(fragment.text and fragment.text.strip() for fragment in text):
             return (SUCCESS, state) if size or not text else None
         source = ParsedText.nested(self._with_names(text, state), site)
-        within = replace(frame, nested=frame.nested + 1)
+        within = frame._replace(nested=frame.nested + 1)
         if not own:
             return self.whole_text(source, state, within)
         return self.subshell(state, within, lambda inner, shell: self.whole_text(source, inner, shell)), state
