@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import yaml
 
-from stoker.lint.files.judgement import Judge
+from stoker.lint.files.judgement import Judge, referred_objects
 from stoker.lint.files.manifests import parse
 from stoker.lint.files.results import Entry, Report, Skipped
 from stoker.lint.files.selection import select
@@ -23,7 +23,7 @@ def read(text: str) -> list[Submission]:
 def judged(text: str) -> list[Report | Skipped]:
     """What `stoker lint` says of each document."""
     manifests = list(parse(dedent(text), "train.yaml"))
-    judge = Judge(selection=select(), now=NOW)
+    judge = Judge(selection=select(), now=NOW, objects=referred_objects(manifests))
     return [judge.judge(manifest) for manifest in manifests]
 
 

@@ -97,7 +97,7 @@ def lint(
     The exit code is 0 for clean manifests, 1 for findings (with --diff: for changes), 2 for input that can't be read.
     """
     context.with_resource(_rare_collections())
-    from stoker.lint.files.judgement import Judge, built_in_policy, config_maps
+    from stoker.lint.files.judgement import Judge, built_in_policy, config_maps, referred_objects
     from stoker.lint.files.manifests import File, InputError, read
     from stoker.lint.files.selection import SelectionError, select
 
@@ -113,12 +113,14 @@ def lint(
         complain(error)
         context.exit(EXIT_USAGE)
     files = list(read(paths))
+    manifests = [one for file in files if isinstance(file, File) for one in file.manifests]
     judge = Judge(
         policy_of=built_in_policy if policies is None else policies.effective,
         selection=selection,
         now=now,
         namespace=namespace,
-        config_maps=config_maps((one for f in files if isinstance(f, File) for one in f.manifests), namespace),
+        config_maps=config_maps(manifests, namespace),
+        objects=referred_objects(manifests),
     )
     fixer = _fixer(judge, unsafe=unsafe_fixes) if fix or diff else None
     results = check(files, judge, fixer)

@@ -179,7 +179,7 @@ async def _outermost(api: KubernetesApi, group: PodGroup) -> PodGroup:
 async def _manifest(api: KubernetesApi, group: PodGroup) -> Object | None:
     """The pods' owner, where it is of a kind that the rules can read, and may be read."""
     kind = kind_named(group.kind)
-    made = kind.reader is not None and kind is not POD
+    made = kind.reader is not None and kind.tells_all and kind is not POD
     owner = await _optional(api.get(_resource(kind), group.namespace, group.name)) if made else None
     return None if owner is None or (group.uid and owner["metadata"].get("uid") != group.uid) else owner
 

@@ -23,7 +23,8 @@ _VARIABLE = re.compile(r'"?\$(?:\w+|\{[^}]*\})"?')
 class Image:
     """The trainer's image: as written, parsed, and what is known of it.
 
-    `reference` is None where the text is missing or no reference; `error` then says why, in one line.
+    `reference` is None where the text is missing or no reference, and `error` then says why, in one line; or where the
+    image stands in an object that is not in sight.
     """
 
     text: str

@@ -35,6 +35,9 @@ Files = Mapping[str, Mapping[str, str]]
 ConfigMaps = Mapping[str, Files]
 """By namespace."""
 
+Objects = Mapping[tuple[str, str, str], Mapping[str, Any]]
+"""Objects that others refer to, by kind, namespace and name."""
+
 
 def built_in_policy(namespace: str) -> EffectivePolicy:
     """What holds in every namespace where no policy says anything."""
@@ -47,7 +50,8 @@ class Judge:
     """Judges manifests by the policy of each one's namespace.
 
     `policy_of`: what holds in a namespace; an empty name stands for the one called default. `namespace`: that of
-    manifests which name none. `config_maps`: those of the input, which jobs take programs from.
+    manifests which name none. `config_maps`: those of the input, which jobs take programs from; `objects`: what else of
+    it others refer to.
     """
 
     selection: Selection
@@ -55,6 +59,7 @@ class Judge:
     policy_of: Callable[[str], EffectivePolicy] = built_in_policy
     namespace: str = ""
     config_maps: ConfigMaps = field(default_factory=dict)
+    objects: Objects = field(default_factory=dict)
 
     def judge(self, manifest: Manifest) -> Report | Skipped:
         """What is said of one manifest. Never raises."""
@@ -85,7 +90,7 @@ class Judge:
         policy = self.policy_of(namespace)
         entries = [_violation(manifest, one) for one in kind.reader.violations(manifest.value)]
         try:
-            verdict = self._verdict(kind.reader, manifest.value, policy, files)
+            verdict = self._verdict(kind.reader, manifest.value, policy, files, self._objects_of(namespace))
         except ManifestError:
             return report(entries=entries)
         if any(finding.rule == IMAGE_MISSING for finding in verdict.denied):  # it says more than the schema
@@ -101,12 +106,18 @@ class Judge:
         )
 
     def _verdict(
-        self, reader: ManifestReader, value: Mapping[str, Any], policy: EffectivePolicy, files: Files
+        self,
+        reader: ManifestReader,
+        value: Mapping[str, Any],
+        policy: EffectivePolicy,
+        files: Files,
+        objects: Mapping[tuple[str, str], Mapping[str, Any]],
     ) -> Verdict:
         """The verdict on a document. Raises ManifestError."""
         start = time.thread_time()
         try:
-            found = reader.submissions(value, context_of(policy, allowance_of(policy, start), files))
+            context = replace(context_of(policy, allowance_of(policy, start), files), objects=objects)
+            found = reader.submissions(value, context)
         except ManifestError:
             raise
         except MemoryError:
@@ -114,6 +125,10 @@ class Judge:
         except Exception as failure:  # a fault of ours is no fault of the manifest
             return failed(failure)
         return review_submissions(found, policy, now=self.now, rules=self.selection.rules, start=start)
+
+    def _objects_of(self, namespace: str) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """The objects that a manifest in a namespace may refer to, by kind and name."""
+        return {(kind, name): one for (kind, own, name), one in self.objects.items() if own in {namespace, ""}}
 
     def _suppression_faults(self, manifest: Manifest, verdict: Verdict) -> list[Entry]:
         if not self.selection.suppressions:
@@ -155,6 +170,17 @@ def config_maps(manifests: Iterable[Manifest], namespace: str = "") -> ConfigMap
             texts = {str(name): text for name, text in data.items() if isinstance(text, str)}
             own = str(metadata(manifest).get("namespace") or namespace)
             found.setdefault(own, {})[object_name(manifest)] = texts
+    return found
+
+
+def referred_objects(manifests: Iterable[Manifest]) -> Objects:
+    """The objects among the input that others refer to; those which name no namespace are for all."""
+    found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for manifest in manifests:
+        kind = readable_kind(manifest.value)
+        if kind is not None and kind.referred:
+            own = str(metadata(manifest).get("namespace") or "")
+            found.setdefault((kind.name, own, object_name(manifest)), manifest.value)
     return found
 
 
@@ -263,4 +289,4 @@ def _text_region(manifest: Manifest, location: Location) -> Region | None:
     return Region(start.line, start.column, start.line, end)
 
 
-__all__ = ["ConfigMaps", "Judge", "config_maps"]
+__all__ = ["ConfigMaps", "Judge", "Objects", "config_maps", "referred_objects"]

@@ -140,6 +140,10 @@ def _expanded(value: str, variables: Mapping[str, str | None]) -> str | None:
     return expand_kubernetes([value], variables)[0]
 
 
+UNKNOWN_IMAGE = Image(text="an image that another object names", family=ImageFacts(kind=ImageKind.UNKNOWN))
+"""Of a container whose image stands in an object that is not in sight."""
+
+
 def read_image(text: str, families: Families) -> Image:
     """The image of a container; `families` are an administrator's, tried before the built-in ones."""
     if not text.strip():
@@ -162,6 +166,7 @@ def framework_of(image: Image) -> Framework | None:
 
 
 __all__ = [
+    "UNKNOWN_IMAGE",
     "Argument",
     "RuntimeContext",
     "Run",

@@ -36,8 +36,10 @@ def counts_gpus(resource: str) -> bool:
     return bool(_GPU.fullmatch(resource)) and not _SHARE.search(resource)
 
 
-def gpu_request(container: Mapping[str, Any], at: str) -> GpuRequest | None:
+def gpu_request(container: Mapping[str, Any], at: str, field: str = "resources") -> GpuRequest | None:
     """What a container as the API writes it, at this field path, asks for; None for one without GPUs.
+
+    field: what its resources are called there.
 
     Where the manifest asks for several kinds, or for parts of devices, the resource is one whose units are no devices.
     GPUs of a resource claim (dynamic resource allocation) have no number and aren't seen.
@@ -56,7 +58,7 @@ def gpu_request(container: Mapping[str, Any], at: str) -> GpuRequest | None:
             return GpuRequest(
                 resource=resource,
                 count=min(sum(whole.values()) or 1, MAX_GPUS),
-                field=f"{at}.resources.{where}[{resource}]",
+                field=f"{at}.{field}.{where}[{resource}]",
             )
     return None
 

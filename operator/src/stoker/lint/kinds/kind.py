@@ -26,12 +26,14 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadContext:
-    """What is known besides a manifest: an administrator's image families, the data of config maps by name, whether the
-    policy takes the declared job type at its word; and what reading may cost.
+    """What is known besides a manifest: an administrator's image families, the data of config maps by name, other
+    objects that it may refer to by kind and name, whether the policy takes the declared job type at its word; and what
+    reading may cost.
     """
 
     families: Families = ()
     config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    objects: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     job_types_trusted: bool = True
     allowance: Allowance = field(default_factory=Allowance)
 
@@ -82,7 +84,8 @@ class WorkloadKind:
     role_labels: labels that tell apart pods of one object that are numbered separately. number_labels: labels and
     annotations that number the pods of one role; an entry of several counts with all of them.
     owned: another object may have made it, which the pods' labels don't tell.
-    job_type: what its pods do, as far as the kind says it.
+    job_type: what its pods do, as far as the kind says it. referred: other kinds' manifests refer to it; it makes no
+    pods. tells_all: False where its manifests say less than its pods do, as other objects add to them.
     suspend: how the operator suspends it; None where it never does.
     """
 
@@ -100,6 +103,8 @@ class WorkloadKind:
     number_labels: tuple[tuple[str, ...], ...] = ()
     owned: bool = False
     job_type: JobType = JobType.TRAINING
+    referred: bool = False
+    tells_all: bool = True
     suspend: SuspendField | None = None
 
     @property

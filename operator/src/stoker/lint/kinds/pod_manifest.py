@@ -43,11 +43,14 @@ def whole_object(spec: Schema) -> Schema:
 
 def pod_manifest_reader(
     schema: Callable[[], Schema],
-    pod_sets: Callable[[Mapping[str, Any]], Iterator[PodSet]],
+    pod_sets: Callable[[Mapping[str, Any]], Iterator[PodSet]] | None = None,
+    *,
+    pod_sets_in: Callable[[Mapping[str, Any], ReadContext], Iterator[PodSet]] | None = None,
 ) -> ManifestReader:
     """The reader of a kind.
 
-    schema: of the whole object, made when it is first needed. pod_sets: the pods that a document makes, by template.
+    schema: of the whole object, made when it is first needed. pod_sets: the pods that a document makes, by template;
+    pod_sets_in: the same of a kind that refers to other objects. Without either it makes none.
     """
 
     def broken(document: Mapping[str, Any]) -> list[Violation]:
@@ -65,7 +68,11 @@ def pod_manifest_reader(
         if wrong := broken(document):
             raise ManifestError(wrong)
         owner = _owner(document)
-        return [found for pods in pod_sets(document) for found in read_containers(owner, pods, context)]
+        if pod_sets_in is not None:
+            sets = pod_sets_in(document, context)
+        else:
+            sets = iter(()) if pod_sets is None else pod_sets(document)
+        return [found for pods in sets for found in read_containers(owner, pods, context)]
 
     return ManifestReader(violations=violations, submissions=submissions)
 

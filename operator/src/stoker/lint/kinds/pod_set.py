@@ -4,11 +4,12 @@ Each becomes a submission. Used by lint.kinds.pod_manifest for every kind that h
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stoker.findings.vocabulary import Framework, JobType
 from stoker.lint.kinds.container import (
+    UNKNOWN_IMAGE,
     Argument,
     Run,
     RuntimeContext,
@@ -37,6 +38,19 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a manifest has the fields of a container that does not stand in a pod's spec.
+
+    at: the field path of its image, command, args and env. resources: the name of its resources there. mounts: whether
+    volumes can be mounted there.
+    """
+
+    at: str
+    resources: str = "resources"
+    mounts: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
     """The pods of one template, as Kueue calls them.
 
@@ -45,7 +59,8 @@ class PodSet:
     as the kind says it. driven: a launcher in another pod starts programs in them; what they run by themselves is not
     judged. drives: the GPUs of one such pod, for pods without GPUs whose first container is the launcher; `nodes` then
     counts the pods that it drives. command: what the controller has the first container run, where that is not
-    what the manifest says.
+    what the manifest says. places: of containers, by index, that stand elsewhere. complete: False where an object
+    that is not in sight adds to the containers: what they lack is unknown.
     """
 
     spec: Mapping[str, Any]
@@ -62,6 +77,8 @@ class PodSet:
     driven: bool = False
     drives: GpuRequest | None = None
     command: tuple[Argument, ...] | None = None
+    places: Mapping[int, Place] = field(default_factory=dict)
+    complete: bool = True
 
 
 def read_containers(owner: Owner, pods: PodSet, context: ReadContext) -> Iterator[Submission]:
@@ -69,7 +86,8 @@ def read_containers(owner: Owner, pods: PodSet, context: ReadContext) -> Iterato
     asked: list[GpuRequest] = []
     for index, container in enumerate(map(mapping, listed(pods.spec.get("containers")))):
         name = f"containers[{index}]"
-        request = gpu_request(container, f"{pods.at}.{name}")
+        place = _place(pods, name)
+        request = gpu_request(container, place.at, place.resources)
         if request is not None:
             asked.append(request)
             yield _read(owner, replace(pods, drives=None), context, name, container, request)
@@ -84,7 +102,8 @@ def read_init_containers(owner: Owner, pods: PodSet, context: ReadContext, reque
 
     A sidecar (restartPolicy Always) is none.
     """
-    own = replace(pods, variables=())  # controllers add theirs to the containers only
+    # Controllers add theirs to the containers only.
+    own = replace(pods, variables=(), places={}, command=None)
     for index, container in enumerate(map(mapping, listed(pods.spec.get("initContainers")))):
         if container.get("restartPolicy") != "Always":
             yield _read(owner, own, context, f"initContainers[{index}]", container, request, initial=True)
@@ -101,7 +120,8 @@ def _read(
     initial: bool = False,
 ) -> Submission:
     """One container; `name` is its index in the pod's spec, `request` what the pod holds while it runs."""
-    at = f"{pods.at}.{name}"
+    place = _place(pods, name)
+    at = place.at
     pod = read_pod(pods.spec, container, at=pods.at, container_at=at)
     environment, fields = read_variables((*_variables(container, at), *pods.variables), {"HOSTNAME": None})
     directory = container.get("workingDir")
@@ -115,6 +135,8 @@ def _read(
     )
     given = pods.command if name == "containers[0]" else None
     image = read_image(container.get("image") or "", context.families)
+    if not pods.complete and container.get("image") is None:
+        image = UNKNOWN_IMAGE
     run = Run() if pods.driven and not initial else _run(container, at, runtime, image, given)
     return Submission(
         kind=owner.kind,
@@ -136,7 +158,7 @@ def _read(
         image=image,
         environment=environment,
         environment_fields=fields,
-        environment_known=not container.get("envFrom"),
+        environment_known=pods.complete and not container.get("envFrom"),
         script=run.script,
         script_field=run.script_field,
         argv=run.argv,
@@ -153,11 +175,17 @@ def _read(
             gpus_per_node=request.field,
             job_type="",
             max_restarts="",
-            volumes=f"{pods.at}.volumes",
-            volume_mounts=f"{at}.volumeMounts",
-            limits=f"{at}.resources.limits",
+            volumes=f"{pods.at}.volumes" if place.mounts else "",
+            volume_mounts=f"{at}.volumeMounts" if place.mounts else at,
+            limits=f"{at}.{place.resources}.limits",
         ),
     )
+
+
+def _place(pods: PodSet, name: str) -> Place:
+    """Where the container of this name in the pod's spec stands."""
+    places = {f"containers[{index}]": place for index, place in pods.places.items()}
+    return places.get(name, Place(at=f"{pods.at}.{name}"))
 
 
 def _run(
@@ -195,4 +223,4 @@ def whole_number(spec: Mapping[str, Any], name: str, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-__all__ = ["Owner", "PodSet", "read_containers", "read_init_containers", "whole_number"]
+__all__ = ["Owner", "Place", "PodSet", "read_containers", "read_init_containers", "whole_number"]

@@ -6,8 +6,9 @@ Used by lint.files.judgement, inspection.clustered and workload.pod_groups.
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.lint.kinds import apps, pod_owners
+from stoker.lint.kinds import apps
 from stoker.lint.kinds.dljob import DLJOB
+from stoker.lint.kinds.inference_service import INFERENCE_SERVICE
 from stoker.lint.kinds.job import CRON_JOB, JOB, POD
 from stoker.lint.kinds.job_set import JOB_SET
 from stoker.lint.kinds.kind import ReadContext, WorkloadKind
@@ -16,6 +17,7 @@ from stoker.lint.kinds.leader_worker_set import LEADER_WORKER_SET
 from stoker.lint.kinds.mpi_job import MPI_JOB
 from stoker.lint.kinds.pytorch_job import PYTORCH_JOB
 from stoker.lint.kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
+from stoker.lint.kinds.train_job import CLUSTER_TRAINING_RUNTIME, TRAIN_JOB, TRAINING_RUNTIME
 from stoker.lint.kinds.volcano_job import VOLCANO_JOB
 from stoker.lint.submission import Submission
 
@@ -24,13 +26,16 @@ KINDS: tuple[WorkloadKind, ...] = (
     PYTORCH_JOB,
     *KUBEFLOW_JOBS,
     MPI_JOB,
+    TRAIN_JOB,
+    TRAINING_RUNTIME,
+    CLUSTER_TRAINING_RUNTIME,
     JOB_SET,
     LEADER_WORKER_SET,
     VOLCANO_JOB,
     RAY_JOB,
     RAY_SERVICE,
     RAY_CLUSTER,
-    pod_owners.INFERENCE_SERVICE,
+    INFERENCE_SERVICE,
     apps.NOTEBOOK,
     JOB,
     CRON_JOB,

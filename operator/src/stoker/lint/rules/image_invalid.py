@@ -34,9 +34,9 @@ from stoker.lint.submission import Submission
 def check(submission: Submission) -> Iterator[Problem]:
     """Report a text that is not a valid image reference."""
     image = submission.image
-    if image.text.strip() and image.reference is None:
+    if image.text.strip() and image.error is not None:
         yield Problem(
-            detail=f'"{image.text}" is not an image reference: it {(image.error or "cannot be read").rstrip(".")}.',
+            detail=f'"{image.text}" is not an image reference: it {image.error.rstrip(".")}.',
             location=submission.locate_image(),
         )
 

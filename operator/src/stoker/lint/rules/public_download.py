@@ -244,8 +244,8 @@ def _fix(command: Command, submission: Submission) -> str:
         return "Download it once to a volume, mount that, and set HF_HOME to it and HF_HUB_OFFLINE=1."
     if command.tool == "torch.hub":
         return "Download it once to a volume, mount that, and set TORCH_HOME to it."
-    volumes = submission.paths.volumes
-    return f"Copy it once to the cluster's storage, mount that ({volumes}), and read it from there."
+    volumes = f" ({submission.paths.volumes})" if submission.paths.volumes else ""
+    return f"Copy it once to the cluster's storage, mount that{volumes}, and read it from there."
 
 
 RULE: Rule[Submission] = Rule(

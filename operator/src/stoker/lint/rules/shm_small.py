@@ -83,6 +83,8 @@ def _change(submission: Submission) -> Change | None:
     memory = submission.pod.shared_memory
     if memory.kind is not None:
         return in_field(f"{memory.field_path}.emptyDir.sizeLimit", None, safe=True) if memory.field_path else None
+    if not submission.paths.volumes:
+        return None
     volume = {"name": "shm", "emptyDir": {"medium": "Memory"}}
     return together(
         in_field(f"{submission.paths.volumes}[]", volume, safe=True),
