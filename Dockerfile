@@ -16,12 +16,16 @@ COPY requirements/${REQUIREMENTS}.txt requirements/build.txt requirements/
 RUN python -m venv /opt/build \
     && /opt/build/bin/python -m pip install --no-cache-dir --only-binary=:all: --require-hashes --requirement requirements/build.txt \
     && python -m venv --without-pip /opt/stoker \
-    && python -m pip --python /opt/stoker/bin/python install --no-cache-dir --only-binary=:all: --require-hashes \
+    && python -m pip --python /opt/stoker/bin/python install --no-cache-dir --no-compile --only-binary=:all: --require-hashes \
         --requirement requirements/${REQUIREMENTS}.txt
+COPY hack/slim.sh hack/
+RUN hack/slim.sh /opt/stoker/lib/python3*/site-packages
 COPY pyproject.toml README.md LICENSE ./
 COPY operator/src operator/src
 RUN /opt/build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --no-index --wheel-dir /wheels . \
-    && python -m pip --python /opt/stoker/bin/python install --no-cache-dir --no-deps --no-index /wheels/*.whl
+    && python -m pip --python /opt/stoker/bin/python install --no-cache-dir --no-compile --no-deps --no-index /wheels/*.whl
+# Compiled here, because nothing can write there later; by no file's time, so that the same files become the same layer.
+RUN /opt/stoker/bin/python -m compileall -q --invalidation-mode=unchecked-hash /opt/stoker/lib
 
 FROM ${PYTHON_IMAGE}
 # Nothing that runs needs an installer.
@@ -29,5 +33,8 @@ RUN python -m pip uninstall --yes --quiet pip setuptools wheel \
     && rm -rf /usr/local/lib/python3*/ensurepip /usr/local/bin/pip* /root/.cache
 COPY --from=build /opt/stoker /opt/stoker
 ENV PATH=/opt/stoker/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+LABEL org.opencontainers.image.title=stoker \
+    org.opencontainers.image.description="Keeps the GPUs of deep-learning jobs fed" \
+    org.opencontainers.image.licenses=Apache-2.0
 USER 65532:65532
 ENTRYPOINT ["stoker"]

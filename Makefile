@@ -81,11 +81,13 @@ REQUIREMENTS ?= runtime
 
 .PHONY: image
 image: ## Build the image IMAGE=registry/stoker:tag for PLATFORMS, with SBOM and provenance, and push it
-	@test -f requirements/image.txt || { echo "no base image is pinned: run make image-pin, commit what it writes" >&2; exit 1; }
+	@test -f requirements/image.txt || { echo "error: requirements/image.txt is missing, so no base image is pinned:" \
+		"run make image-pin where docker reaches a registry, and commit what it writes" >&2; exit 1; }
 	@mkdir -p build
 	docker buildx build --metadata-file build/image.json --build-arg PYTHON_IMAGE="$$(cat requirements/image.txt)" \
 		--build-arg REQUIREMENTS=$(REQUIREMENTS) --platform $(or $(PLATFORMS),linux/amd64) \
-		--sbom=true --provenance=mode=max --tag $(IMAGE) --push .
+		--build-arg SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" --label org.opencontainers.image.revision="$$(git rev-parse HEAD)" \
+		--sbom=true --provenance=mode=max --tag $(IMAGE) --output type=image,push=true,rewrite-timestamp=true .
 
 .PHONY: image-pin
 image-pin: ## Pin the base image of today: ask the registry for its digest and write requirements/image.txt

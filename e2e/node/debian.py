@@ -109,12 +109,14 @@ def _base_layer(root: Path) -> Path:
 def _dependencies_layer(root: Path, source: Path) -> Path:
     """The environment /opt/stoker with the pinned dependencies."""
     requirements = source / "requirements" / "runtime.txt"
-    key = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
+    slim = source / "hack" / "slim.sh"
+    key = hashlib.sha256(requirements.read_bytes() + slim.read_bytes()).hexdigest()[:12]
     layer = root.with_suffix(f".dependencies-{key}.tar")
     if not layer.exists():
         shutil.rmtree(root / _VENV, ignore_errors=True)
         _output("chroot", str(root), "python3", "-m", "venv", "--without-pip", f"/{_VENV}")
         _pip_install(root, "--require-hashes", "--requirement", str(requirements))
+        _output(str(slim), str(_site_packages(root)))
         _compile(root, _site_packages(root))
         write_layer(layer, root, only=["opt"])
     return layer

@@ -1,5 +1,6 @@
 """What the image is made of: pinned, hashed, without an installer, and not root."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -97,6 +98,44 @@ def test_the_last_stage_has_no_installer_and_is_nobodys_root() -> None:
     assert last.index(user[0]) > last.index(copied[0]), "what was copied is root's: the process can't change itself"
 
 
+def test_the_same_files_become_the_same_layers() -> None:
+    build = commands(stages()[0])
+    installed = [one for one in build if "--python /opt/stoker" in one]
+    assert len(installed) == 2
+    assert all("--no-compile" in one for one in installed), "pip's bytecode holds the time of each file"
+    assert build[-1].endswith("compileall -q --invalidation-mode=unchecked-hash /opt/stoker/lib")
+
+
+def test_make_image_without_a_pinned_base_says_what_to_run(tmp_path: Path) -> None:
+    """In a folder with the Makefile alone, so that no docker is asked."""
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
+    made = subprocess.run(
+        ["make", "image", "IMAGE=x"],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert made.returncode != 0
+    assert "requirements/image.txt is missing" in made.stderr
+    assert "make image-pin" in made.stderr
+
+
+def test_what_no_process_reads_is_not_in_the_image(tmp_path: Path) -> None:
+    read = ["kubernetes/client/models/__init__.py", "kubernetes/aio/client/api_client.py", "numpy/testing/__init__.py"]
+    unread = [
+        "kubernetes/aio/client/models/v1_pod.py",
+        "kubernetes/client/api/core_v1_api.py",
+        "numpy/lib/tests/test_io.py",
+    ]
+    for name in (*read, *unread, "kubernetes/client/api/__init__.py", "kubernetes/aio/client/api/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    subprocess.run([ROOT / "hack" / "slim.sh", tmp_path], check=True)
+    assert [name for name in (*read, *unread) if (tmp_path / name).exists()] == read
+
+
 def test_the_image_is_built_with_what_it_is_made_of_and_where_it_came_from() -> None:
     shown = subprocess.run(
         ["make", "--dry-run", "image", "IMAGE=registry.example.com/stoker:1"],
@@ -108,4 +147,6 @@ def test_the_image_is_built_with_what_it_is_made_of_and_where_it_came_from() -> 
     assert "--sbom=true" in shown
     assert "--provenance=mode=max" in shown
     assert "--build-arg PYTHON_IMAGE=" in shown
+    assert "--build-arg SOURCE_DATE_EPOCH=" in shown
+    assert "rewrite-timestamp=true" in shown
     assert "requirements/image.txt" in shown
