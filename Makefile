@@ -137,6 +137,15 @@ generate: $(STAMP) ## Write everything that is generated from the models and the
 verify: $(STAMP) ## Check that everything generated is up to date
 	$(BIN)/python hack/generate.py --check
 
+.PHONY: docs
+docs: build/mkdocs/.stamp ## Build the site of docs/ into build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=build/mkdocs $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
+build/mkdocs/.stamp: $(STAMP) requirements/docs.txt
+	$(BIN)/python -m pip install --quiet --upgrade --require-hashes --requirement requirements/docs.txt --target $(@D)
+	@touch $@
+
 .PHONY: lock
 lock: $(STAMP) ## Pin the dependencies of pyproject.toml anew (LOCK_FLAGS=--upgrade takes newer ones)
 	$(UV_COMPILE) --output-file requirements/runtime.txt pyproject.toml
@@ -146,6 +155,7 @@ lock: $(STAMP) ## Pin the dependencies of pyproject.toml anew (LOCK_FLAGS=--upgr
 	$(UV_COMPILE) --output-file requirements/report.txt --constraints requirements/test.txt --extra report pyproject.toml
 	$(UV_COMPILE) --output-file requirements/lint.txt --constraints requirements/runtime.txt --group lint
 	$(UV_COMPILE) --output-file requirements/build.txt --constraints requirements/test.txt --group image
+	$(UV_COMPILE) --output-file requirements/docs.txt --constraints requirements/test.txt --group docs
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build output (the programs' cache stays: it took long to build)

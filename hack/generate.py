@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from stoker.api.crds import definitions
-from stoker.catalogue import CatalogueError
+from stoker.catalogue import CatalogueError, all_rules
 from stoker.catalogue.pages import pages
 from stoker.findings.vocabulary import ReclaimState
 from stoker.inspection.doctor.examination import CHECKS
@@ -79,6 +79,17 @@ class _Dumper(yaml.SafeDumper):
 def rule_pages() -> dict[str, str]:
     """A page for each rule, and their index."""
     return {f"docs/rules/{name}": text for name, text in pages().items()}
+
+
+NAVIGATION = "mkdocs.yml"
+
+
+def navigation() -> dict[str, str]:
+    """The navigation of the site, with the rules' pages in the order of their ids."""
+    text = (ROOT / NAVIGATION).read_text()
+    indent = " " * 6
+    lines = "".join(f"{indent}- rules/{rule.name}.md\n" for rule in all_rules())
+    return {NAVIGATION: filled(text, "rules", f"{lines}{indent}# ")}
 
 
 RECLAIM_PAGE = "docs/reclaim.md"
@@ -185,6 +196,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 GENERATORS: tuple[Generator, ...] = (
     crds,
     rule_pages,
+    navigation,
     reclaim_page,
     replay_page,
     metrics_page,

@@ -3,7 +3,7 @@
 A comment on the line before a block says how it is kept right. Readers do not see it.
 
     <!-- run -->                      tests/examples/test_commands.py runs it
-    <!-- run in a cluster -->         e2e/scenarios/status/test_quick_start.py runs it, with the others of the page
+    <!-- run in a cluster -->         e2e/scenarios/demo/test_demo.py runs it in the demo's cluster, page by page
     <!-- compared by PATH::TEST -->   this test reads the block from the page
     <!-- tried by PATH::TEST -->      this test does the same with names and addresses of its own
     <!-- not run: WHY -->             what it needs is not there
@@ -22,6 +22,7 @@ BLOCK = re.compile(
     r"^(?P<fence> *```) *(?P<language>\w*)\n(?P<text>.*?)^(?P=fence)$",
     re.DOTALL | re.MULTILINE,
 )
+FILE = re.compile(r"# ([\w-]+\.yaml)\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +66,10 @@ def blocks(page: str) -> Iterator[Block]:
 def every_block() -> list[Block]:
     """The blocks of all pages."""
     return [block for page in pages() for block in blocks(page)]
+
+
+def write_manifests(page: str, folder: Path) -> None:
+    """The YAML of a page whose first line is a comment with a file's name, as files of that name."""
+    for block in blocks(page):
+        if block.language == "yaml" and (found := FILE.match(block.text)):
+            (folder / found[1]).write_text(block.text)

@@ -12,10 +12,9 @@ import yaml
 from click.testing import CliRunner
 
 from stoker.cli import stoker
-from tests.examples.blocks import ROOT, Block, blocks, every_block, pages
+from tests.examples.blocks import ROOT, Block, blocks, every_block, pages, write_manifests
 
 COMMANDS = [block for block in every_block() if block.language in {"", "sh", "bash", "console"}]
-FILE = re.compile(r"# ([\w-]+\.yaml)\n")
 
 
 def test_every_block_says_how_it_is_kept_right() -> None:
@@ -74,14 +73,6 @@ def assert_value(path: str) -> None:
         known = known[key]
 
 
-def written(page: str, folder: Path) -> None:
-    """The manifests of the page whose first line has a file's name, as files, and the repository's examples."""
-    for block in blocks(page):
-        if block.language == "yaml" and (found := FILE.match(block.text)):
-            (folder / found[1]).write_text(block.text)
-    (folder / "examples").symlink_to(ROOT / "examples")
-
-
 def printed(block: Block) -> str:
     """What the block's commands print, each after its own line; without `$` the commands alone."""
     prompted = block.text.startswith("$ ")
@@ -98,7 +89,8 @@ def printed(block: Block) -> str:
 
 @pytest.mark.parametrize("page", [page for page in pages() if any(one.kind == "run" for one in blocks(page))])
 def test_the_page_shows_what_its_commands_print(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(page, tmp_path)
+    write_manifests(page, tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     expected = {block: printed(block) for block in blocks(page) if block.kind == "run"}
     if os.environ.get("EXPECT") == "write":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +11,21 @@ import pytest
 from playwright.sync_api import expect
 
 from e2e.browser import NoBrowserError, started
+from e2e.cluster.provider import Cluster
+from e2e.cluster.shell import commands_folder, tools_folder
 from e2e.conftest import StartCluster
 from e2e.demo.story import REPORT, tell
 from e2e.operator import CHART
 from hack import dashboard_pictures
+from tests.examples.blocks import blocks, write_manifests
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
 
 
 def test_every_claim_of_the_demo_holds(start_cluster: StartCluster, tmp_path: Path) -> None:
     """The first claim that does not hold raises, with the claim in words. Its Prometheus, which scrapes both processes,
-    then has data for every panel of the dashboards, whose pictures for the docs are drawn from it.
+    then has data for every panel of the dashboards, whose pictures for the docs are drawn from it. What the quick start
+    does in the cluster comes as it is shown.
     """
     cluster = start_cluster("demo-test")
     tell(cluster)
@@ -28,7 +33,34 @@ def test_every_claim_of_the_demo_holds(start_cluster: StartCluster, tmp_path: Pa
     assert silent == []
     pictures = dashboard_pictures.write(cluster.prometheus_url, 5, tmp_path, end=time.time())
     assert {picture.name for picture in pictures} == {path.name for path in IMAGES.glob("dashboard-*.png")}
+    follow("docs/quick-start.md", cluster, tmp_path)
     cluster.stop()
+
+
+def follow(page: str, cluster: Cluster, folder: Path) -> None:
+    """Run the page's commands for a cluster, in a folder with its manifests. Where the page shows an answer, it is that
+    one; the other commands succeed.
+    """
+    tools = tools_folder(cluster.folder, cluster.programs)
+    path = f"{tools}:{commands_folder()}:{os.environ['PATH']}"
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "PATH": path}
+    write_manifests(page, folder)
+    followed = [block for block in blocks(page) if block.kind == "run in a cluster"]
+    assert followed
+    for block in followed:
+        answers = block.text.startswith("$ ")
+        command, _, shown = block.text.removeprefix("$ ").partition("\n") if answers else (block.text, "", "")
+        done = subprocess.run(
+            ["bash", "-ec", command],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout == shown if answers else done.returncode == 0, f"{block}: {done.stdout}"
 
 
 def panel_queries() -> Iterator[tuple[str, str]]:
