@@ -38,6 +38,14 @@ some 300,000 that all stay: to look through them every 700 takes a twentieth of 
 )
 @click.option("-n", "--namespace", default="", help="Namespace of manifests without one.")
 @click.option(
+    "--kinds",
+    "kind_files",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(),
+    help="Further kinds of workload, as data: where each has its pod templates.",
+)
+@click.option(
     "--select",
     "selected",
     metavar="RULE,...",
@@ -79,6 +87,7 @@ def lint(
     context: click.Context,
     paths: tuple[str, ...],
     policy_files: tuple[str, ...],
+    kind_files: tuple[str, ...],
     namespace: str,
     selected: tuple[str, ...],
     ignored: tuple[str, ...],
@@ -98,6 +107,7 @@ def lint(
     """
     context.with_resource(_rare_collections())
     from stoker.lint.files.judgement import Judge, built_in_policy, config_maps, referred_objects
+    from stoker.lint.files.kind_files import load_kinds
     from stoker.lint.files.manifests import File, InputError, read
     from stoker.lint.files.selection import SelectionError, select
 
@@ -109,6 +119,7 @@ def lint(
     try:
         policies = _policies(policy_files, now) if policy_files else None
         selection = select(selected, ignored)
+        kinds = load_kinds(kind_files)
     except (InputError, SelectionError) as error:
         complain(error)
         context.exit(EXIT_USAGE)
@@ -121,6 +132,7 @@ def lint(
         namespace=namespace,
         config_maps=config_maps(manifests, namespace),
         objects=referred_objects(manifests),
+        kinds=kinds,
     )
     fixer = _fixer(judge, unsafe=unsafe_fixes) if fix or diff else None
     results = check(files, judge, fixer)

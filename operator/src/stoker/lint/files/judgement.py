@@ -4,7 +4,7 @@ Used by the command and by lint.fixes.fixer, which judges again after each chang
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -21,7 +21,7 @@ from stoker.lint.files.objects import is_ours, metadata, object_name
 from stoker.lint.files.results import SCHEMA_RULE, SUPPRESSION_RULE, Entry, Report, Skipped
 from stoker.lint.files.selection import Selection
 from stoker.lint.kinds.kind import ManifestError, ManifestReader, WorkloadKind
-from stoker.lint.kinds.registry import readable_kind
+from stoker.lint.kinds.registry import KINDS, readable_kind
 from stoker.lint.review import allowance_of, context_of, failed, review_submissions
 from stoker.lint.suppression import MARK
 from stoker.policy.effective import BUILT_IN, EffectivePolicy
@@ -51,7 +51,7 @@ class Judge:
 
     `policy_of`: what holds in a namespace; an empty name stands for the one called default. `namespace`: that of
     manifests which name none. `config_maps`: those of the input, which jobs take programs from; `objects`: what else of
-    it others refer to.
+    it others refer to. `kinds`: all that are known.
     """
 
     selection: Selection
@@ -60,10 +60,11 @@ class Judge:
     namespace: str = ""
     config_maps: ConfigMaps = field(default_factory=dict)
     objects: Objects = field(default_factory=dict)
+    kinds: Sequence[WorkloadKind] = KINDS
 
     def judge(self, manifest: Manifest) -> Report | Skipped:
         """What is said of one manifest. Never raises."""
-        name, kind = object_name(manifest), readable_kind(manifest.value)
+        name, kind = object_name(manifest), readable_kind(manifest.value, self.kinds)
         if kind is None:
             what = (
                 f"the {manifest.kind} {name}".rstrip()

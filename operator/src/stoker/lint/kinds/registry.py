@@ -3,7 +3,7 @@
 Used by lint.files.judgement, inspection.clustered and workload.pod_groups.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stoker.lint.kinds import apps
@@ -54,11 +54,11 @@ def kind_named(name: str) -> WorkloadKind:
     return _BY_NAME.get(name) or WorkloadKind(name=name)
 
 
-def readable_kind(document: Any) -> WorkloadKind | None:
-    """The kind of a document that the rules can judge; None for every other document."""
+def readable_kind(document: Any, kinds: Sequence[WorkloadKind] = KINDS) -> WorkloadKind | None:
+    """The kind of a document that the rules can judge; None for every other document. kinds: those that are known."""
     if not isinstance(document, Mapping):
         return None
-    return next((kind for kind in KINDS if kind.reader is not None and kind.is_of(document)), None)
+    return next((kind for kind in kinds if kind.reader is not None and kind.is_of(document)), None)
 
 
 def submissions(document: Mapping[str, Any], context: ReadContext | None = None) -> list[Submission]:

@@ -31,12 +31,11 @@ class TemplateField:
 
     template: their field path, in which `[]` stands for each item of a list and `*` for each entry of a mapping:
     `spec.tasks[].template`. copies: the field that says how many pods one of them makes, with the same items and
-    entries; "" for one pod. role: what the kind calls these pods, for messages.
+    entries; "" for one pod.
     """
 
     template: str
     copies: str = ""
-    role: str = ""
 
 
 def path_fault(path: str) -> str | None:
