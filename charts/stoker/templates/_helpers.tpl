@@ -41,6 +41,11 @@ app.kubernetes.io/component: {{ . }}
 {{- printf "system:serviceaccount:%s:%s-controller" .Release.Namespace (include "stoker.fullname" .) -}}
 {{- end -}}
 
+{{- /* The user name of the admission process's ServiceAccount. */ -}}
+{{- define "stoker.admissionUser" -}}
+{{- printf "system:serviceaccount:%s:%s-admission" .Release.Namespace (include "stoker.fullname" .) -}}
+{{- end -}}
+
 {{- /* Whether the release makes and renews the webhook's certificate itself: "true" or empty. */ -}}
 {{- define "stoker.ownCertificate" -}}
 {{- $certificate := .Values.admission.certificate -}}
