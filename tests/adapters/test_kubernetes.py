@@ -10,7 +10,10 @@ from yarl import URL
 
 from stoker.adapters.kubernetes.client import (
     DLJOBS,
+    LONGEST_WAIT,
+    PATIENCE,
     PODS,
+    RETRY_AFTER,
     AlreadyExistsError,
     ApiError,
     ConflictError,
@@ -18,10 +21,12 @@ from stoker.adapters.kubernetes.client import (
     ForbiddenError,
     InvalidError,
     NotFoundError,
+    TooManyRequestsError,
     UnavailableError,
     default_namespace,
     error_of,
     find_credentials,
+    patiently,
 )
 
 
@@ -58,7 +63,7 @@ def test_a_name_that_a_tenant_chose_leads_to_no_other_object(name: str) -> None:
         (403, "Forbidden", ForbiddenError),
         (400, "BadRequest", InvalidError),
         (422, "Invalid", InvalidError),
-        (429, "TooManyRequests", UnavailableError),
+        (429, "TooManyRequests", TooManyRequestsError),
         (503, "ServiceUnavailable", UnavailableError),
         (405, "MethodNotAllowed", ApiError),
     ],
@@ -77,6 +82,63 @@ def test_a_status_becomes_its_error_and_its_words_stay_out_of_the_text(
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b"null", b'{"reason": null}', b'"x"', b"\xff"])
 def test_what_a_proxy_answers_is_an_error_like_any_other(content: bytes) -> None:
     assert isinstance(error_of("GET /x", 502, content), UnavailableError)
+
+
+@pytest.mark.parametrize(
+    "header, seconds", [("7", 7), ("0", RETRY_AFTER), ("", RETRY_AFTER), ("soon", RETRY_AFTER), ("-1", RETRY_AFTER)]
+)
+def test_a_429_says_when_to_come_back(header: str, seconds: float) -> None:
+    error = error_of("GET /x", 429, b"Too many requests, please try again later.", retry_after=header)
+    assert isinstance(error, TooManyRequestsError)
+    assert error.retry_after == seconds
+
+
+class Throttled:
+    """A server that refuses the first requests with 429, and the clock of whoever waits meanwhile."""
+
+    def __init__(self, refusals: int, *, retry_after: float) -> None:
+        self.refusals = refusals
+        self.retry_after = retry_after
+        self.now = 0.0
+        self.asked_at: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    async def answer(self) -> str:
+        self.asked_at.append(self.now)
+        if len(self.asked_at) <= self.refusals:
+            raise TooManyRequestsError("GET /x", retry_after=self.retry_after, reason="TooManyRequests")
+        return "done"
+
+
+async def test_a_refused_request_is_sent_again_when_its_retry_after_is_over() -> None:
+    server = Throttled(refusals=2, retry_after=7.0)
+    assert await patiently(server.answer, sleep=server.sleep) == "done"
+    assert server.asked_at == [0.0, 7.0, 14.0]
+
+
+@pytest.mark.parametrize("retry_after, waited", [(7.0, 35.0), (PATIENCE, PATIENCE), (1e9, LONGEST_WAIT)])
+async def test_who_is_refused_for_long_gets_the_error_when_the_next_request_may_be_sent(
+    retry_after: float, waited: float
+) -> None:
+    server = Throttled(refusals=1000, retry_after=retry_after)
+    with pytest.raises(TooManyRequestsError):
+        await patiently(server.answer, sleep=server.sleep)
+    assert server.now == waited
+    assert server.asked_at[-1] + min(retry_after, LONGEST_WAIT) == server.now
+
+
+async def test_another_error_is_not_repeated() -> None:
+    asked = list[int]()
+
+    async def fail() -> None:
+        asked.append(1)
+        raise UnavailableError("GET /x", code=503, reason="ServiceUnavailable")
+
+    with pytest.raises(UnavailableError):
+        await patiently(fail)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from stoker.adapters.kubernetes.client import JOBS, LEASES, UnavailableError
+from stoker.adapters.kubernetes.client import JOBS, LEASES, TooManyRequestsError, UnavailableError
 from stoker.controller.leader_election import (
     DURATION,
     RENEW_DEADLINE,
@@ -191,3 +192,24 @@ async def test_a_write_waits_for_a_renewal_that_is_late() -> None:
     leaders = LeaderOnlyApi(api, lambda: clock.seconds >= RETRY, sleep=clock.sleep)
     assert (await leaders.patch(JOBS, "team", "job", {"spec": {"suspend": True}}))["spec"]["suspend"]
     assert clock.seconds >= RETRY
+
+
+async def test_a_refused_write_is_repeated_only_while_this_process_leads() -> None:
+    class Throttling(FakeApi):
+        refusals = 1
+
+        async def patch(self, *args: Any, **options: Any) -> dict[str, Any]:
+            if self.refusals:
+                self.refusals -= 1
+                raise TooManyRequestsError("patch", retry_after=20.0, reason="TooManyRequests")
+            return await super().patch(*args, **options)
+
+    api, clock = Throttling(), HeldClock()
+    api.store(JOBS, "team", {"metadata": {"name": "job", "namespace": "team"}, "spec": {"suspend": False}})
+    leaders = LeaderOnlyApi(api, lambda: clock.seconds < 20, sleep=clock.sleep)
+    with pytest.raises(UnavailableError, match="NotLeading"):
+        await leaders.patch(JOBS, "team", "job", {"spec": {"suspend": True}})
+    assert not (await api.get(JOBS, "team", "job"))["spec"]["suspend"]
+    api.refusals, clock.seconds = 1, -1000.0
+    assert (await leaders.patch(JOBS, "team", "job", {"spec": {"suspend": True}}))["spec"]["suspend"]
+    assert clock.seconds == -980.0

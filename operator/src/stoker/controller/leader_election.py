@@ -12,7 +12,7 @@ the times written in the Lease, so skewed wall clocks do no harm.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.kubernetes.client import (
@@ -26,10 +26,13 @@ from stoker.adapters.kubernetes.client import (
     Resource,
     UnavailableError,
     Warn,
+    patiently,
 )
 from stoker.adapters.kubernetes.events import micro_time
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 LEASE = "stoker-controller"
 """The name of the controller's Lease."""
@@ -181,7 +184,8 @@ class LeaderOnlyApi:
 
     A process that was paused (a frozen machine, SIGSTOP) resumes in the middle of its work and learns by its next
     renewal whether it still leads. A write waits for that renewal, at most RETRY + REQUEST_TIMEOUT seconds, and then
-    raises UnavailableError with the reason NotLeading. Reads pass at any time.
+    raises UnavailableError with the reason NotLeading. Reads pass at any time. A write that the API server refuses with
+    429 is repeated after its Retry-After, if this process still leads then.
     """
 
     def __init__(
@@ -206,8 +210,7 @@ class LeaderOnlyApi:
     async def create(
         self, resource: Resource, namespace: str | None, body: Mapping[str, Any], *, warn: Warn | None = None
     ) -> Object:
-        await self._lead("create")
-        return await self._api.create(resource, namespace, body, warn=warn)
+        return await self._leading("create", lambda: self._api.create(resource, namespace, body, warn=warn))
 
     async def patch(
         self,
@@ -218,8 +221,9 @@ class LeaderOnlyApi:
         *,
         subresource: str | None = None,
     ) -> Object:
-        await self._lead("patch")
-        return await self._api.patch(resource, namespace, name, body, subresource=subresource)
+        return await self._leading(
+            "patch", lambda: self._api.patch(resource, namespace, name, body, subresource=subresource)
+        )
 
     async def replace(
         self,
@@ -231,14 +235,25 @@ class LeaderOnlyApi:
         subresource: str | None = None,
         timeout: float | None = None,
     ) -> Object:
-        await self._lead("replace")
-        return await self._api.replace(resource, namespace, name, body, subresource=subresource, timeout=timeout)
+        return await self._leading(
+            "replace",
+            lambda: self._api.replace(resource, namespace, name, body, subresource=subresource, timeout=timeout),
+        )
 
     async def delete(
         self, resource: Resource, namespace: str | None, name: str, *, uid: str, resource_version: str | None = None
     ) -> None:
-        await self._lead("delete")
-        await self._api.delete(resource, namespace, name, uid=uid, resource_version=resource_version)
+        await self._leading(
+            "delete",
+            lambda: self._api.delete(resource, namespace, name, uid=uid, resource_version=resource_version),
+        )
+
+    async def _leading(self, verb: str, send: Callable[[], Awaitable[_T]]) -> _T:
+        async def send_leading() -> _T:
+            await self._lead(verb)
+            return await send()
+
+        return await patiently(send_leading, sleep=self._sleep)
 
     async def _lead(self, verb: str) -> None:
         waited = 0.0

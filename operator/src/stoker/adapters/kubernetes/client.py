@@ -10,12 +10,13 @@ import asyncio
 import json
 import logging
 import os
+import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -30,6 +31,7 @@ from stoker.findings.finding import rfc3339
 
 logger = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
 Object = dict[str, Any]
 """An object of the API as JSON."""
 Warn = Callable[[str], object]
@@ -43,6 +45,14 @@ CHUNK = 500
 """Objects in one page of a list (kubectl's default)."""
 CONNECTIONS = 40
 """Connections to the API server: those of the workers, and some for the scan, events and the Lease."""
+RETRY_AFTER = 1.0
+"""Seconds until the next request after a 429 that says less or nothing (an API server says it of a single refusal)."""
+PATIENCE = 30.0
+"""Seconds of waiting after which a request is not sent again. Chosen so that what was decided is not written much later
+than a request may take (REQUEST_TIMEOUT).
+"""
+LONGEST_WAIT = 60.0
+"""Seconds that one Retry-After is waited for at most. Chosen above the 32 that an API server asks for at most."""
 PARSED_AT_ONCE = 256 * 1024
 """Bytes. A larger response is parsed in a thread, so that watches and the Lease are served meanwhile."""
 
@@ -160,6 +170,14 @@ class UnavailableError(ApiError):
     """No response, or one that asks to try again later (429, 5xx)."""
 
 
+class TooManyRequestsError(UnavailableError):
+    """The API server refused to process the request now (429). retry_after: seconds to wait before the next one."""
+
+    def __init__(self, request: str, *, retry_after: float, reason: str, answer: str = "") -> None:
+        super().__init__(request, code=429, reason=reason, answer=answer)
+        self.retry_after = retry_after
+
+
 class CredentialsError(Exception):
     """No usable credentials for a cluster were found; the text says where they were searched."""
 
@@ -261,7 +279,7 @@ class Kubernetes:
             self._session = None
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        return await self._request("GET", resource.path(namespace, name))
+        return await patiently(lambda: self._request("GET", resource.path(namespace, name)))
 
     async def list(
         self, resource: Resource, namespace: str | None = None, *, labels: str | None = None, fields: str | None = None
@@ -282,7 +300,7 @@ class Kubernetes:
         if fields is not None:
             query["fieldSelector"] = fields
         while True:
-            page = await self._request("GET", resource.path(namespace), query=query)
+            page = await patiently(lambda: self._request("GET", resource.path(namespace), query=query))
             yield page
             following = page["metadata"].get("continue")
             if not following:
@@ -423,7 +441,8 @@ class Kubernetes:
                 timeout=self._timeout(timeout),
             ) as response:
                 if response.status >= 400:
-                    raise error_of(name, response.status, await response.read())
+                    wait = response.headers.get("Retry-After", "")
+                    raise error_of(name, response.status, await response.read(), retry_after=wait)
                 if warn is not None:
                     for header in response.headers.getall("Warning", []):
                         warn(warning_text(header))
@@ -439,6 +458,26 @@ class Kubernetes:
             total=REQUEST_TIMEOUT if total is None else total,
             connect=CONNECT_TIMEOUT if total is None else min(CONNECT_TIMEOUT, total),
         )
+
+
+async def patiently(
+    send: Callable[[], Awaitable[_T]], *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+) -> _T:
+    """Send a request, and again after each 429 when its Retry-After is over.
+
+    The API server has not processed such a request, so it may be repeated, whatever it was. After PATIENCE the error is
+    raised; its Retry-After is over then, too, so that a caller who tries again at once does not come too early.
+    """
+    waited = 0.0
+    while True:
+        try:
+            return await send()
+        except TooManyRequestsError as error:
+            wait = min(error.retry_after, LONGEST_WAIT)
+            await sleep(wait)
+            waited += wait
+            if waited >= PATIENCE:
+                raise
 
 
 async def parse(content: bytes) -> Any:
@@ -468,8 +507,10 @@ TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger 
 """Messages of etcd for an object that is too large. The API server passes them on with the status 500."""
 
 
-def error_of(request: str, code: int, content: bytes) -> ApiError:
-    """The ApiError for a response with an error status. `content` need not be a Status: a proxy may have answered."""
+def error_of(request: str, code: int, content: bytes, *, retry_after: str = "") -> ApiError:
+    """The ApiError for a response with an error status. `content` need not be a Status: a proxy may have answered.
+    `retry_after` is the header Retry-After.
+    """
     try:
         status = bounded_json.loads(content)
         reason, answer = str(status["reason"]), str(status.get("message", ""))
@@ -479,6 +520,9 @@ def error_of(request: str, code: int, content: bytes) -> ApiError:
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         reason, answer, causes = "", "", ()
+    if code == 429:
+        wait = max(float(retry_after) if re.fullmatch("[0-9]{1,9}", retry_after) else 0.0, RETRY_AFTER)
+        return TooManyRequestsError(request, retry_after=wait, reason=reason or "no reason given", answer=answer)
     match code, reason:
         case 404, _:
             kind: type[ApiError] = NotFoundError
@@ -492,7 +536,7 @@ def error_of(request: str, code: int, content: bytes) -> ApiError:
             kind = InvalidError
         case _ if code == 413 or any(words in answer for words in TOO_LARGE):
             kind = TooLargeError
-        case _ if code == 429 or code >= 500:
+        case _ if code >= 500:
             kind = UnavailableError
         case _:
             kind = ApiError
