@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.api.crds import definitions
+from stoker.findings.vocabulary import UnknownReason
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/troubleshooting.md").read_text()
@@ -47,6 +48,10 @@ QUOTED = [
 
 def test_the_page_quotes_enough_to_be_of_use() -> None:
     assert len(QUOTED) > 60
+
+
+def test_every_reason_why_metrics_are_unknown_is_explained() -> None:
+    assert [reason for reason in UnknownReason if reason not in QUOTED] == []
 
 
 @pytest.mark.parametrize("text", QUOTED)
