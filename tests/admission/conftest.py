@@ -19,7 +19,12 @@ def settings(tmp_path: Path, authority: Authority) -> ServerSettings:
     """Loopback, any port, a valid certificate, no waiting."""
     authority.issue(tmp_path)
     return ServerSettings(
-        address="127.0.0.1", port=0, certificate_folder=tmp_path, certificate_interval=0.01, drain_delay=0
+        address="127.0.0.1",
+        port=0,
+        certificate_folder=tmp_path,
+        certificate_interval=0.01,
+        drain_delay=0,
+        drain_quiet=0,
     )
 
 

@@ -4,6 +4,7 @@ import logging
 import re
 import ssl
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -183,7 +184,12 @@ async def test_a_fault_of_ours_is_a_500_for_the_client_and_a_traceback_for_the_l
 
 async def test_a_body_that_does_not_arrive_is_given_up(settings: ServerSettings, authority: Authority) -> None:
     impatient = ServerSettings(
-        address="127.0.0.1", port=0, certificate_folder=settings.certificate_folder, read_timeout=0.05, drain_delay=0
+        address="127.0.0.1",
+        port=0,
+        certificate_folder=settings.certificate_folder,
+        read_timeout=0.05,
+        drain_delay=0,
+        drain_quiet=0,
     )
     async with serving(impatient) as server:
         reader, writer = await asyncio.open_connection("localhost", server.port, ssl=authority.client_context())
@@ -240,6 +246,7 @@ async def test_without_a_certificate_the_server_waits_for_one(
         certificate_folder=tmp_path / "later",
         certificate_interval=0.01,
         drain_delay=0,
+        drain_quiet=0,
     )
     server = serving(waiting)
     starting = asyncio.create_task(server.__aenter__())
@@ -257,7 +264,7 @@ async def test_a_stopping_server_finishes_reviews_and_asks_for_new_connections(
     settings: ServerSettings, client: aiohttp.ClientSession
 ) -> None:
     draining = ServerSettings(
-        address="127.0.0.1", port=0, certificate_folder=settings.certificate_folder, drain_delay=0.2
+        address="127.0.0.1", port=0, certificate_folder=settings.certificate_folder, drain_delay=0.2, drain_quiet=0
     )
     entered, release = asyncio.Event(), asyncio.Event()
 
@@ -283,6 +290,39 @@ async def test_a_stopping_server_finishes_reviews_and_asks_for_new_connections(
     await stopping
     with pytest.raises(aiohttp.ClientConnectorError):
         await client.post(url, data=body(review()), headers=JSON)
+
+
+async def test_a_stopping_server_answers_as_long_as_requests_come(
+    settings: ServerSettings, client: aiohttp.ClientSession
+) -> None:
+    server = serving(replace(settings, drain_quiet=60.0, drain_longest=600.0))
+    await server.__aenter__()
+    url = f"https://localhost:{server.port}/validate/dljobs"
+    async with client.post(url, data=body(review()), headers=JSON) as response:
+        assert response.status == 200
+    stopping = asyncio.create_task(server.__aexit__(None, None, None))
+    while server.not_ready() != "stopping":
+        await asyncio.sleep(0)
+    async with client.post(url, data=body(review()), headers=JSON) as response:
+        assert (response.status, response.headers["Connection"]) == (200, "close")
+    assert not stopping.done()
+    stopping.cancel()
+    await asyncio.wait([stopping])
+    with pytest.raises(aiohttp.ClientConnectorError):
+        await client.post(url, data=body(review()), headers=JSON)
+
+
+async def test_a_stopping_server_does_not_wait_for_ever(
+    settings: ServerSettings, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serving(replace(settings, drain_quiet=600.0, drain_longest=0.0))
+    await server.__aenter__()
+    async with client.post(
+        f"https://localhost:{server.port}/validate/dljobs", data=body(review()), headers=JSON
+    ) as response:
+        assert response.status == 200
+    await server.__aexit__(None, None, None)
+    assert "Requests still come" in caplog.text
 
 
 async def test_a_taken_port_is_an_error(settings: ServerSettings) -> None:

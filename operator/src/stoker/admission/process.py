@@ -49,7 +49,7 @@ class AdmissionSettings:
     sessions in pods and notes them. review_workers: processes that review jobs; with several, a namespace with long
     reviews leaves at least one to other namespaces. list_interval, list_retry: between two lists of policies and
     namespaces, and after a failed one. exit_timeout: how long stopping may take before the process kills itself;
-    shorter than the pod's terminationGracePeriodSeconds, longer than the server's drain_delay and shutdown_timeout.
+    shorter than the pod's terminationGracePeriodSeconds, longer than the server's drain_longest and shutdown_timeout.
     """
 
     server: ServerSettings

@@ -19,6 +19,7 @@ timeoutSeconds; then failurePolicy decides.
 
 import asyncio
 import logging
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -87,7 +88,13 @@ class ServerSettings:
     room_timeout: float = 1.0
     """Seconds that a large body waits until another one is finished."""
     drain_delay: float = 5.0
-    """Seconds that a stopping server keeps answering, until the Service no longer sends it requests."""
+    """Seconds that a stopping server keeps answering at least, until the Service no longer sends it requests."""
+    drain_quiet: float = 1.0
+    """Seconds without a request after which the Service is taken to lead elsewhere. On a busy node kube-proxy learns
+    late that a replica ends.
+    """
+    drain_longest: float = 12.0
+    """Seconds that a stopping server keeps answering at most."""
     shutdown_timeout: float = 10.0
 
 
@@ -117,6 +124,8 @@ class AdmissionServer:
         self._settings = settings
         self._certificate = Certificate(settings.certificate_folder, client_ca=settings.client_ca)
         self._draining = False
+        self._asked = -math.inf
+        """When the last request came, in the event loop's time."""
         self._listening = False
         self._follower: asyncio.Task[None] | None = None
         self._large = asyncio.Semaphore(settings.large_bodies)
@@ -176,13 +185,26 @@ class AdmissionServer:
         assert self._follower is not None
         self._draining = True
         logger.info(
-            "Stopping: new connections are refused; open ones are answered for %g s.", self._settings.drain_delay
+            "Stopping: requests are answered for %g s, and on until none has come for %g s.",
+            self._settings.drain_delay,
+            self._settings.drain_quiet,
         )
         try:
-            await asyncio.sleep(self._settings.drain_delay)
+            await self._drain()
         finally:
             self._follower.cancel()
             await self._listener.__aexit__(*error)
+
+    async def _drain(self) -> None:
+        """Answer until the Service leads elsewhere. Each answer closes its connection."""
+        loop, settings = asyncio.get_running_loop(), self._settings
+        began = loop.time()
+        await asyncio.sleep(settings.drain_delay)
+        while (quiet := loop.time() - self._asked) < settings.drain_quiet:
+            if loop.time() - began >= settings.drain_longest:
+                logger.warning("Requests still come after %g s: they will fail.", settings.drain_longest)
+                return
+            await asyncio.sleep(settings.drain_quiet - quiet)
 
     async def __call__(self, dispatch: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         """Implement kopf's protocol of a server. The yielded configuration is unused, because the chart ships the
@@ -294,6 +316,7 @@ class AdmissionServer:
         stops.
         """
         response: web.StreamResponse
+        self._asked = asyncio.get_running_loop().time()
         try:
             stranger = self._stranger(request)
             response = await handler(request) if stranger is None else _refused(HTTPStatus.FORBIDDEN, stranger)
