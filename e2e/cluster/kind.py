@@ -27,7 +27,10 @@ kubeadmConfigPatches:
 
 
 class KindCluster(SupervisedCluster):
-    """One kind node as the control plane (it takes plain pods, too), kwok's nodes beside it."""
+    """One kind node as the control plane (it takes plain pods, too), kwok's nodes beside it.
+
+    $STOKER_E2E_KIND_IMAGE is the node's image, and with it the version of Kubernetes; without it kind takes its newest.
+    """
 
     needs = (*binaries.COMMON, "kind")
     webhook_host = "0.0.0.0"  # the API server reaches this machine through the Docker bridge
@@ -36,7 +39,11 @@ class KindCluster(SupervisedCluster):
         self._docker("version", "--format", "{{.Server.Version}}")
         config = write_private(self.folder / "kind.yaml", _CONFIG)
         self._report(f"kind creates {self._cluster_name}, a minute or two")
-        self._kind("create", "cluster", "--config", str(config), "--kubeconfig", str(self.kubeconfig), "--wait", "120s")
+        image = os.environ.get("STOKER_E2E_KIND_IMAGE")
+        self._kind(
+            *("create", "cluster", "--config", str(config), "--kubeconfig", str(self.kubeconfig), "--wait", "120s"),
+            *(["--image", image] if image else []),
+        )
         self._start_kwok(self.kubeconfig)
 
     def _stop_control_plane(self) -> None:
