@@ -1,8 +1,7 @@
 """`stoker lint`: the verdict of admission, without a cluster."""
 
 import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -105,7 +104,8 @@ def lint(
 
     The exit code is 0 for clean manifests, 1 for findings (with --diff: for changes), 2 for input that can't be read.
     """
-    context.with_resource(_rare_collections())
+    # Not set back: that would begin a collection at once, and the process ends with this command.
+    gc.set_threshold(GC_THRESHOLD)
     from stoker.lint.files.judgement import Judge, built_in_policy, config_maps, referred_objects
     from stoker.lint.files.kind_files import load_kinds
     from stoker.lint.files.manifests import File, InputError, read
@@ -160,16 +160,6 @@ def lint(
         context.exit(EXIT_USAGE)
     if any(report.fails_on(fail_on) for report in results.reports):
         context.exit(EXIT_FINDINGS)
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    usual = gc.get_threshold()
-    gc.set_threshold(GC_THRESHOLD)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 def _policies(paths: tuple[str, ...], now: datetime) -> "PolicyFiles":
