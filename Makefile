@@ -98,6 +98,13 @@ image-pin: ## Pin the base image of today: ask the registry for its digest and w
 wheel: $(STAMP) ## Build the wheel into build/wheel, the same byte by byte from the same files
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir build/wheel .
 
+.PHONY: test-compiled
+test-compiled: $(STAMP) ## Test the interpreter of scripts in build/wheel, built by STOKER_MYPYC=1 make wheel
+	rm -rf build/installed && mkdir -p build/installed
+	$(BIN)/python -m pip install --quiet --no-deps --no-index --target build/installed build/wheel/stoker-*-cp*.whl
+	cd build/installed && ls stoker/shell/interpreter/walk.*.so
+	PYTHONPATH=build/installed $(BIN)/python -m pytest --quiet -o pythonpath= tests/shell tests/lint/test_review.py
+
 .PHONY: krew
 krew: $(STAMP) ## Make the archive and manifest of `kubectl stoker` for krew (URI=where the release's archive will be)
 	$(BIN)/python hack/krew.py $(URI)

@@ -32,7 +32,18 @@ def test_a_release_gives_each_job_only_the_rights_that_it_needs() -> None:
     release = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text())
     assert release["permissions"] == {}
     assert release["jobs"]["packages"]["permissions"] == {"contents": "write"}
+    assert release["jobs"]["compiled"]["permissions"] == {"contents": "write"}
     assert release["jobs"]["image"]["permissions"] == {"contents": "read", "id-token": "write"}
+
+
+def test_a_release_has_compiled_wheels_that_were_tested() -> None:
+    (script,) = (
+        step["run"]
+        for step in steps(ROOT / ".github/workflows/release.yaml")
+        if "STOKER_MYPYC=1" in step.get("run", "")
+    )
+    assert script.split("\n")[:2] == ["STOKER_MYPYC=1 make wheel", "make test-compiled"]
+    assert "STOKER_MYPYC" in (ROOT / "operator/src/hatch_build.py").read_text()
 
 
 def test_a_release_has_the_image_for_both_architectures_signed_by_digest() -> None:

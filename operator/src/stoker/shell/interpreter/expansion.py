@@ -70,6 +70,11 @@ Substitute = Callable[[Node, ShellState, Frame, bool], Value]
 """The output of a command substitution; the last argument: with the newlines at its end."""
 
 
+def _nowhere(_: Node, __: ShellState, ___: Frame, ____: bool) -> Value:
+    """What a substitution gives after the end of the walk: unknown text."""
+    return values.hole(many=True)
+
+
 class Expander:
     """Turns words of the syntax tree into values and fields.
 
@@ -80,6 +85,10 @@ class Expander:
         self._substitute = substitute
         self._assumed_unset = assumed_unset
         self._budget = budget
+
+    def close(self) -> None:
+        """Let go of what gives the substitutions' output (see `Walk.close`)."""
+        self._substitute = _nowhere
 
     # ------------------------------------------------------------------------------------------------------- words
 

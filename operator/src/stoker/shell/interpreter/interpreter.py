@@ -72,8 +72,7 @@ class Interpreter:
             self._record.not_followed()
         script = self._record.result()
         self._budget.close()
-        # Its parts know one another in a circle, which would stay until the next garbage collection.
-        self.__dict__.clear()
+        self._walk.close()
         return script
 
     def _substitute(self, node: Node, state: ShellState, frame: Frame, whole: bool) -> Value:

@@ -101,9 +101,10 @@ class Pipelines:
     def _piped_list(self, node: Node, rest: list[Node], state: ShellState, frame: Frame) -> Result:
         """`a && b 2>&1 | c`: only `b` is piped, to the grammar it is all of the list."""
         operator, last = node.children[1].type, node.children[-1]
-        status, after = self._walk.execute(node.children[0], state, frame)
+        result = self._walk.execute(node.children[0], state, frame)
+        status, after = result
         if after is None:
-            return status, after
+            return result
 
         def run(arm: ShellState) -> Result:
             return self.pipeline([last, *rest], arm, frame)

@@ -30,6 +30,11 @@ Run: TypeAlias = Callable[[ShellState], Result]
 Statement: TypeAlias = Callable[[Node, ShellState, Frame], Result]
 
 
+def _ended(_: Node, __: ShellState, ___: Frame) -> Result:
+    """The statement of a walk that has come to its end."""
+    raise ExhaustedError
+
+
 class Walk:
     """What all statements need. statement: follows one statement."""
 
@@ -39,6 +44,13 @@ class Walk:
         self.expander = expander
         self._statement = statement
         self._holes = 0
+
+    def close(self) -> None:
+        """Let go of who uses this walk, at the end: all of them know one another in a circle, which would stay until
+        the next garbage collection.
+        """
+        self._statement = _ended
+        self.expander.close()
 
     # ------------------------------------------------------------------------------------------------------ statements
 
