@@ -6,7 +6,8 @@ It needs what the provider `node` needs (Linux, root), and Go. The chart is inst
 and wrong DLJobs are sent in turn (benchmarks/webhook/verdicts), to the webhook's Service from inside the node, and to
 the API server as dry runs, both at the same time: eight clients each that keep their connections, and every tenth
 request by a new one. First the most that each can answer is measured; the load on the webhook's Service is then --rate,
-but at most half of its own most, and that on the API server half of its own most beside that load.
+but at most a third of its own most, because what replaces a replica needs the same cores, and that on the API server
+half of its own most beside that load.
 """
 
 import argparse
@@ -31,7 +32,7 @@ class Bench:
     def __init__(self, load: Load, rate: float) -> None:
         self._load = load
         alone = load.on_webhook(seconds=MEASURED).answers()
-        self.rate = min(rate, alone.rate / 2)
+        self.rate = min(rate, alone.rate / 3)
         beside = load.on_webhook(seconds=MEASURED + 2, rate=self.rate)
         through = load.on_api_server(seconds=MEASURED).answers()
         beside.answers()

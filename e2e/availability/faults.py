@@ -17,6 +17,7 @@ from cryptography import x509
 
 from e2e.availability.load import Load, Running
 from e2e.cluster.api import ApiError
+from e2e.cluster.node import NodeCluster
 from e2e.cluster.waiting import wait_for
 from e2e.installed import CERTIFICATES, InstalledOperator
 from e2e.node import settings
@@ -40,6 +41,16 @@ class _ShiftedClock(SystemClock):
 
     def now(self) -> datetime:
         return super().now() + self._ahead
+
+
+def kill_container(cluster: NodeCluster, pod: dict[str, Any]) -> None:
+    """Send SIGKILL to the first process of the pod's only container."""
+    [status] = pod["status"]["containerStatuses"]
+    ctr = [str(cluster.programs["ctr"]), f"--address={settings.CONTAINERD_SOCKET}", "--namespace=k8s.io"]
+    listed = cluster.run_inside([*ctr, "tasks", "list"]).splitlines()
+    container = status["containerID"].removeprefix("containerd://")
+    [process] = [line.split()[1] for line in listed if line.startswith(container)]
+    cluster.run_inside(["kill", "-KILL", process])
 
 
 @dataclass(kw_only=True)
@@ -136,18 +147,7 @@ class Faults:
     def kill(self) -> None:
         """A replica's process is killed with SIGKILL; the kubelet starts it again, each time after a longer while."""
         pod = self._pod()
-        container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
-        cluster = self.operator.cluster
-        listed = cluster.run_inside(
-            [
-                str(cluster.programs["ctr"]),
-                f"--address={settings.CONTAINERD_SOCKET}",
-                "--namespace=k8s.io",
-                *("tasks", "list"),
-            ]
-        )
-        [process] = [line.split()[1] for line in listed.splitlines() if line.startswith(container)]
-        cluster.run_inside(["kill", "-KILL", process])
+        kill_container(self.operator.cluster, pod)
         killed = time.time()
         wait_for("the Service to leave it out", lambda: pod["status"]["podIP"] not in self._addresses(), interval=0.02)
         self.gone.append(time.time() - killed)

@@ -86,11 +86,15 @@ class NodeCluster(LocalCluster):
 
     def run_inside(self, argv: list[str]) -> str:
         """What a command prints that runs inside the node's namespaces and groups. Raises CommandError."""
-        program, *arguments = self._inside(argv)
+        program, *arguments = self.inside(argv)
         answer = self._run(Path(program), arguments, {}, None)
         if answer.returncode != 0:
             raise CommandError(argv, answer.returncode, answer.stdout, answer.stderr)
         return answer.stdout
+
+    def inside(self, argv: list[str]) -> list[str]:
+        """The command that runs `argv` inside the node's namespaces and groups. Paths in it must be absolute."""
+        return self._sandbox.entering(argv)
 
     def start_device_plugin(self, gpus: int = 8, product: str = H100) -> None:
         """Give the real node GPUs of that product, for small programs to be run on: they are only counted and named.
@@ -141,9 +145,6 @@ class NodeCluster(LocalCluster):
             grace=15.0,  # for the groups to be removed
         )
         self._sandbox = Sandbox.read(self._node_folder)
-
-    def _inside(self, argv: list[str]) -> list[str]:
-        return self._sandbox.entering(argv)
 
     def _start_gateway(self) -> None:
         outward = {API_PORT: self._api_port, PROMETHEUS_PORT: int(self.prometheus_url.rpartition(":")[2])}
@@ -215,13 +216,13 @@ class NodeCluster(LocalCluster):
     def _start_python(self, name: str, module: str, *arguments: str) -> None:
         """Start a module of ours inside the node's namespaces."""
         python = ["env", f"PYTHONPATH={os.pathsep.join([str(ROOT), *sys.path])}", sys.executable, "-P", "-m"]
-        self.start_process(name, self._inside([*python, module, *arguments]))
+        self.start_process(name, self.inside([*python, module, *arguments]))
 
     def _node_kubeconfig(self, name: str, user: str, *groups: str) -> Path:
         return self._write_kubeconfig(name, f"https://{NODE_ADDRESS}:{API_PORT}", user, *groups)
 
     def _start_inside(self, name: str, options: list[str], *, ready: Callable[[], object] | None = None) -> None:
-        self.start_process(name, self._inside([str(self.programs[name]), *options]), ready=ready)
+        self.start_process(name, self.inside([str(self.programs[name]), *options]), ready=ready)
 
     def _node_is_ready(self) -> bool:
         return self._schedulable(NODE_NAME)
