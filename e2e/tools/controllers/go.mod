@@ -1,0 +1,267 @@
+module stoker.dev/e2e/tools/controllers
+
+go 1.26.0
+
+tool (
+	github.com/kubeflow/mpi-operator/cmd/mpi-operator
+	github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager
+	github.com/kubeflow/training-operator/cmd/training-operator.v1
+	github.com/ray-project/kuberay/ray-operator
+	sigs.k8s.io/jobset
+	sigs.k8s.io/kueue/cmd/kueue
+	sigs.k8s.io/lws/cmd
+)
+
+require (
+	cel.dev/expr v0.25.1
+	github.com/Masterminds/semver/v3 v3.5.0
+	github.com/NYTimes/gziphandler v1.1.1
+	github.com/antlr4-go/antlr/v4 v4.13.0
+	github.com/beorn7/perks v1.0.1
+	github.com/blang/semver/v4 v4.0.0
+	github.com/cenkalti/backoff/v5 v5.0.3
+	github.com/cespare/xxhash/v2 v2.3.0
+	github.com/coreos/go-oidc/v3 v3.20.0
+	github.com/coreos/go-semver v0.3.1
+	github.com/coreos/go-systemd/v22 v22.7.0
+	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc
+	github.com/distribution/reference v0.6.0
+	github.com/emicklei/go-restful/v3 v3.13.0
+	github.com/evanphx/json-patch/v5 v5.9.11
+	github.com/felixge/httpsnoop v1.0.4
+	github.com/fsnotify/fsnotify v1.9.0
+	github.com/fxamacker/cbor/v2 v2.9.0
+	github.com/go-jose/go-jose/v4 v4.1.4
+	github.com/go-logr/logr v1.4.3
+	github.com/go-logr/stdr v1.2.2
+	github.com/go-logr/zapr v1.3.0
+	github.com/go-openapi/jsonpointer v0.21.0
+	github.com/go-openapi/jsonreference v0.20.2
+	github.com/go-openapi/swag v0.23.0
+	github.com/go-openapi/swag/cmdutils v0.26.0
+	github.com/go-openapi/swag/conv v0.26.0
+	github.com/go-openapi/swag/fileutils v0.26.0
+	github.com/go-openapi/swag/jsonname v0.26.0
+	github.com/go-openapi/swag/jsonutils v0.26.0
+	github.com/go-openapi/swag/loading v0.26.0
+	github.com/go-openapi/swag/mangling v0.26.0
+	github.com/go-openapi/swag/netutils v0.26.0
+	github.com/go-openapi/swag/stringutils v0.26.0
+	github.com/go-openapi/swag/typeutils v0.26.0
+	github.com/go-openapi/swag/yamlutils v0.26.0
+	github.com/go-task/slim-sprig/v3 v3.0.0
+	github.com/gogo/protobuf v1.3.2
+	github.com/golang/protobuf v1.5.4
+	github.com/google/cel-go v0.26.0
+	github.com/google/gnostic-models v0.7.0
+	github.com/google/go-cmp v0.7.0
+	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936
+	github.com/google/uuid v1.6.0
+	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.1.0
+	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.3
+	github.com/grpc-ecosystem/grpc-gateway/v2 v2.27.7
+	github.com/hashicorp/golang-lru/v2 v2.0.7
+	github.com/inconshreveable/mousetrap v1.1.0
+	github.com/josharian/intern v1.0.0
+	github.com/json-iterator/go v1.1.12
+	github.com/kubeflow/mpi-operator v0.8.2
+	github.com/kubeflow/spark-operator/v2 v2.5.1
+	github.com/kubeflow/trainer/v2 v2.3.0
+	github.com/kubeflow/training-operator v1.9.3
+	github.com/kylelemons/godebug v1.1.0
+	github.com/mailru/easyjson v0.7.7
+	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd
+	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822
+	github.com/onsi/ginkgo/v2 v2.32.0
+	github.com/onsi/gomega v1.42.1
+	github.com/open-policy-agent/cert-controller v0.16.0
+	github.com/opencontainers/go-digest v1.0.0
+	github.com/pkg/errors v0.9.1
+	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2
+	github.com/project-codeflare/appwrapper v1.2.2
+	github.com/prometheus/client_golang v1.23.2
+	github.com/prometheus/client_model v0.6.2
+	github.com/prometheus/common v0.67.5
+	github.com/prometheus/procfs v0.19.2
+	github.com/ray-project/kuberay/ray-operator v1.6.2
+	github.com/robfig/cron/v3 v3.0.1
+	github.com/sirupsen/logrus v1.9.3
+	github.com/smallnest/chanx v1.2.0
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
+	github.com/x448/float16 v0.8.4
+	go.etcd.io/etcd/api/v3 v3.6.8
+	go.etcd.io/etcd/client/pkg/v3 v3.6.8
+	go.etcd.io/etcd/client/v3 v3.6.8
+	go.opentelemetry.io/auto/sdk v1.2.1
+	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.65.0
+	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.65.0
+	go.opentelemetry.io/otel v1.41.0
+	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.40.0
+	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc v1.40.0
+	go.opentelemetry.io/otel/metric v1.41.0
+	go.opentelemetry.io/otel/sdk v1.40.0
+	go.opentelemetry.io/otel/trace v1.41.0
+	go.opentelemetry.io/proto/otlp v1.9.0
+	go.uber.org/atomic v1.11.0
+	go.uber.org/multierr v1.11.0
+	go.uber.org/zap v1.27.1
+	go.yaml.in/yaml/v2 v2.4.3
+	go.yaml.in/yaml/v3 v3.0.4
+	golang.org/x/crypto v0.47.0
+	golang.org/x/exp v0.0.0-20251219203646-944ab1f22d93
+	golang.org/x/mod v0.37.0
+	golang.org/x/net v0.49.0
+	golang.org/x/oauth2 v0.34.0
+	golang.org/x/sync v0.19.0
+	golang.org/x/sys v0.40.0
+	golang.org/x/term v0.39.0
+	golang.org/x/text v0.33.0
+	golang.org/x/time v0.14.0
+	golang.org/x/tools v0.41.0
+	gomodules.xyz/jsonpatch/v2 v2.5.0
+	google.golang.org/genproto/googleapis/api v0.0.0-20260128011058-8636f8732409
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260128011058-8636f8732409
+	google.golang.org/grpc v1.79.3
+	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af
+	gopkg.in/evanphx/json-patch.v4 v4.13.0
+	gopkg.in/inf.v0 v0.9.1
+	gopkg.in/natefinch/lumberjack.v2 v2.2.1
+	gopkg.in/yaml.v3 v3.0.1
+	k8s.io/api v0.36.3
+	k8s.io/apiextensions-apiserver v0.36.3
+	k8s.io/apimachinery v0.36.3
+	k8s.io/apiserver v0.36.3
+	k8s.io/autoscaler/cluster-autoscaler/apis v0.0.0-20240830133931-adfbe7e45277
+	k8s.io/client-go v0.36.3
+	k8s.io/cloud-provider v0.36.3
+	k8s.io/code-generator v0.36.3
+	k8s.io/component-base v0.36.3
+	k8s.io/component-helpers v0.36.3
+	k8s.io/controller-manager v0.36.3
+	k8s.io/csi-translation-lib v0.36.3
+	k8s.io/dynamic-resource-allocation v0.36.3
+	k8s.io/gengo/v2 v2.0.0-20250922181213-ec3ebc5fd46b
+	k8s.io/klog/v2 v2.140.0
+	k8s.io/kms v0.36.3
+	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a
+	k8s.io/kube-scheduler v0.36.3
+	k8s.io/kubelet v0.36.3
+	k8s.io/kubernetes v1.36.3
+	k8s.io/metrics v0.36.3
+	k8s.io/streaming v0.36.3
+	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2
+	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.34.0
+	sigs.k8s.io/cluster-inventory-api v0.1.3
+	sigs.k8s.io/controller-runtime v0.24.1
+	sigs.k8s.io/gateway-api v1.6.0
+	sigs.k8s.io/jobset v0.12.0
+	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
+	sigs.k8s.io/kueue v0.19.2
+	sigs.k8s.io/lws v0.9.0
+	sigs.k8s.io/randfill v1.0.0
+	sigs.k8s.io/scheduler-library v0.1.0-alpha1
+	sigs.k8s.io/scheduler-plugins v0.35.4-devel
+	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
+	sigs.k8s.io/yaml v1.6.0
+	volcano.sh/apis v1.14.0
+)
+
+require (
+	github.com/openshift/api v0.0.0-20251214014457-bfa868a22401 // indirect
+	github.com/orcaman/concurrent-map/v2 v2.0.1 // indirect
+	github.com/stoewer/go-strcase v1.3.0 // indirect
+	github.com/stretchr/testify v1.11.1 // indirect
+)
+
+exclude (
+	github.com/antlr4-go/antlr/v4 v4.13.1
+	github.com/fsnotify/fsnotify v1.10.1
+	github.com/fxamacker/cbor/v2 v2.9.1
+	github.com/go-logr/logr v1.4.4
+	github.com/go-openapi/jsonpointer v0.21.1
+	github.com/go-openapi/jsonpointer v0.22.4
+	github.com/go-openapi/jsonpointer v0.22.5
+	github.com/go-openapi/jsonpointer v0.23.1
+	github.com/go-openapi/jsonreference v0.21.0
+	github.com/go-openapi/jsonreference v0.21.4
+	github.com/go-openapi/jsonreference v0.21.5
+	github.com/go-openapi/swag v0.23.1
+	github.com/go-openapi/swag v0.25.4
+	github.com/go-openapi/swag v0.25.5
+	github.com/go-openapi/swag v0.26.0
+	github.com/google/cel-go v0.27.0
+	github.com/google/gnostic-models v0.7.1
+	github.com/mailru/easyjson v0.9.0
+	github.com/prometheus/common v0.70.0
+	github.com/prometheus/procfs v0.21.0
+	github.com/sirupsen/logrus v1.9.4
+	github.com/spf13/pflag v1.0.10
+	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.67.0
+	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.67.0
+	go.opentelemetry.io/otel v1.42.0
+	go.opentelemetry.io/otel v1.43.0
+	go.opentelemetry.io/otel v1.44.0
+	go.opentelemetry.io/otel/metric v1.42.0
+	go.opentelemetry.io/otel/metric v1.43.0
+	go.opentelemetry.io/otel/metric v1.44.0
+	go.opentelemetry.io/otel/sdk v1.42.0
+	go.opentelemetry.io/otel/sdk v1.43.0
+	go.opentelemetry.io/otel/trace v1.42.0
+	go.opentelemetry.io/otel/trace v1.43.0
+	go.opentelemetry.io/otel/trace v1.44.0
+	go.uber.org/zap v1.28.0
+	go.yaml.in/yaml/v2 v2.4.4
+	golang.org/x/crypto v0.52.0
+	golang.org/x/crypto v0.53.0
+	golang.org/x/crypto v0.54.0
+	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f
+	golang.org/x/net v0.51.0
+	golang.org/x/net v0.52.0
+	golang.org/x/net v0.53.0
+	golang.org/x/net v0.55.0
+	golang.org/x/net v0.55.1-0.20260602153038-42abb857022c
+	golang.org/x/net v0.56.0
+	golang.org/x/oauth2 v0.36.0
+	golang.org/x/sync v0.20.0
+	golang.org/x/sync v0.21.0
+	golang.org/x/sync v0.22.0
+	golang.org/x/sys v0.41.0
+	golang.org/x/sys v0.42.0
+	golang.org/x/sys v0.43.0
+	golang.org/x/sys v0.45.0
+	golang.org/x/sys v0.46.0
+	golang.org/x/sys v0.47.0
+	golang.org/x/term v0.41.0
+	golang.org/x/term v0.42.0
+	golang.org/x/term v0.43.0
+	golang.org/x/term v0.44.0
+	golang.org/x/term v0.45.0
+	golang.org/x/text v0.34.0
+	golang.org/x/text v0.35.0
+	golang.org/x/text v0.36.0
+	golang.org/x/text v0.37.0
+	golang.org/x/text v0.38.0
+	golang.org/x/text v0.40.0
+	golang.org/x/time v0.15.0
+	golang.org/x/tools v0.42.0
+	golang.org/x/tools v0.44.0
+	golang.org/x/tools v0.45.0
+	golang.org/x/tools v0.47.0
+	google.golang.org/genproto/googleapis/api v0.0.0-20260226221140-a57be14db171
+	google.golang.org/genproto/googleapis/api v0.0.0-20260526163538-3dc84a4a5aaa
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260226221140-a57be14db171
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260523011958-0a33c5d7ca68
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260610212136-7ab31c22f7ad
+	google.golang.org/grpc v1.81.1
+	k8s.io/kube-openapi v0.0.0-20260319004828-5883c5ee87b9
+	k8s.io/kube-openapi v0.0.0-20260501160325-927ab1f70cd6
+	k8s.io/kube-openapi v0.0.0-20260618221249-bc653b64f974
+	k8s.io/utils v0.0.0-20260319190234-28399d86e0b5
+	k8s.io/utils v0.0.0-20260507154919-ff6756f316d2
+	k8s.io/utils v0.0.0-20260626114624-be93311217bd
+	sigs.k8s.io/structured-merge-diff/v6 v6.4.0
+	sigs.k8s.io/structured-merge-diff/v6 v6.4.2
+)
