@@ -17,6 +17,9 @@
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{ include "stoker.selectorLabels" . }}
 {{- end -}}
 
@@ -94,6 +97,11 @@ true
 {{- if and $admission.clientNames (not $admission.clientCA) -}}
 {{- fail "admission.clientNames: needs admission.clientCA" -}}
 {{- end -}}
+{{- range $key, $_ := .Values.commonLabels -}}
+{{- if or (hasPrefix "app.kubernetes.io/" $key) (hasPrefix "helm.sh/" $key) -}}
+{{- fail (printf "commonLabels: %s is set by the chart" $key) -}}
+{{- end -}}
+{{- end -}}
 {{- range list "kube-system" .Release.Namespace -}}
 {{- if has . $.Values.watchNamespaces -}}
 {{- fail (printf "watchNamespaces: the operator does not act in %s: name the namespaces in which DLJobs are created" .) -}}
@@ -110,6 +118,14 @@ true
 
 {{- define "stoker.certificateSecret" -}}
 {{- default (printf "%s-admission-tls" (include "stoker.fullname" .)) .Values.admission.certificate.existingSecret -}}
+{{- end -}}
+
+{{- /* Labels and annotations of a component's pods; call with a dict of root, component, values (of the component) and annotations, the chart's own, which win. */ -}}
+{{- define "stoker.podMetadata" -}}
+labels: {{ merge (include "stoker.labels" . | fromYaml) .values.podLabels | toYaml | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) .values.podAnnotations }}
+annotations: {{ toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- /* What both Deployments' pods share; call with a dict of root, component and values (of the component). */ -}}
@@ -193,9 +209,13 @@ prometheus.io/scheme: https
 {{- end }}
 {{- end -}}
 
-{{- /* The format of the log. */ -}}
-{{- define "stoker.logEnv" -}}
+{{- /* The log, and what the release's author adds to the environment. */ -}}
+{{- define "stoker.env" -}}
 - {name: STOKER_LOG_FORMAT, value: {{ .Values.logFormat }}}
+- {name: STOKER_LOG_LEVEL, value: {{ .Values.logLevel }}}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- /* What the controller's account may do in each namespace whose DLJobs it controls. */ -}}

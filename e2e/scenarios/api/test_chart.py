@@ -65,6 +65,52 @@ def test_the_chart_brings_the_generated_definitions_and_keeps_them(installed: Cl
     assert [one for one in without if one["kind"] == "CustomResourceDefinition"] == []
 
 
+def test_helm_finds_nothing_to_object_to(installed: Cluster) -> None:
+    assert "0 chart(s) failed" in installed.helm("lint", "--strict", str(CHART))
+
+
+def test_what_an_administrator_adds_is_on_every_pod_and_never_takes_the_charts_place(installed: Cluster) -> None:
+    added = {"podLabels": {"a": "b", "app.kubernetes.io/name": "other"}, "serviceAccountAnnotations": {"role": "r"}}
+    own = {**added, "podAnnotations": {"c": "d", "prometheus.io/port": "1"}}
+    values: dict[str, Any] = {
+        "logLevel": "debug",
+        "commonLabels": {"cost-center": "ml"},
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "revisionHistoryLimit": 1,
+        "metrics": {"authentication": False},
+        "report": {"enabled": True, **own},
+        **dict.fromkeys(("admission", "controller", "certificates"), own),
+    }
+    documents = [one for one in rendered(installed, values) if one["kind"] != "CustomResourceDefinition"]
+    assert all(one["metadata"]["labels"]["cost-center"] == "ml" for one in documents)
+    deployments = [one for one in documents if one["kind"] == "Deployment"]
+    report = only(documents, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
+    assert len(deployments) == 3
+    for pod in (*(one["spec"]["template"] for one in deployments), report):
+        labels = pod["metadata"]["labels"]
+        assert (labels["a"], labels["app.kubernetes.io/name"], labels["cost-center"]) == ("b", "stoker", "ml")
+        assert pod["metadata"]["annotations"]["c"] == "d"
+        assert values["extraEnv"][0] in pod["spec"]["containers"][0]["env"]
+    for deployment in deployments:
+        assert deployment["spec"]["revisionHistoryLimit"] == 1
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        assert {"name": "STOKER_LOG_LEVEL", "value": "debug"} in container["env"]
+    controller = only(documents, "Deployment", "stoker-controller")["spec"]["template"]["metadata"]
+    assert controller["annotations"]["prometheus.io/port"] == "8443"
+    accounts = [one for one in documents if one["kind"] == "ServiceAccount" and "helm.sh/hook" not in str(one)]
+    assert [one["metadata"].get("annotations") for one in accounts] == [{"role": "r"}] * 4
+
+
+def test_the_webhook_can_be_on_its_nodes_network(installed: Cluster) -> None:
+    documents = rendered(installed, {"admission": {"hostNetwork": True}})
+    pods = {
+        one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in documents if one["kind"] == "Deployment"
+    }
+    assert pods["stoker-admission"]["hostNetwork"] is True
+    assert pods["stoker-admission"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+    assert "hostNetwork" not in pods["stoker-controller"]
+
+
 def test_the_webhook_is_narrow(installed: Cluster) -> None:
     """Labels, finalizers, deletion, kube-system and the operator's own namespace never wait for it."""
     configuration = only(rendered(installed), "ValidatingWebhookConfiguration")
@@ -205,6 +251,7 @@ def test_pods_meet_the_restricted_pod_security_standard(installed: Cluster, appl
             {"admission": {"certificate": {"existingSecret": "s", "certManager": {"enabled": True}}}},
             "admission.certificate.existingSecret: with certManager.enabled",
         ),
+        ({"commonLabels": {"helm.sh/chart": "x"}}, "commonLabels: helm.sh/chart is set by the chart"),
         ({"watchNamespaces": ["team", NAMESPACE]}, f"watchNamespaces: the operator does not act in {NAMESPACE}"),
         ({"watchNamespaces": ["a", "a"]}, "watchNamespaces"),
         ({"metrics": {"podMonitor": {"enabled": True}}}, "metrics.podMonitor.tokenSecret.name"),

@@ -79,7 +79,15 @@ def metrics_options(command: C) -> C:
 
 
 @click.group()
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    envvar="STOKER_LOG_LEVEL",
+    show_envvar=True,
+    help="What is logged on standard error, and what is worse.",
+)
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
