@@ -30,8 +30,12 @@ LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/stoker-cont
 class Operator:
     """Stoker installed in one cluster. Processes are named ADMISSION and CONTROLLER at the cluster's supervisor."""
 
-    def __init__(self, cluster: Cluster, *, values: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, *, values: Mapping[str, Any] | None = None, log_level: str | None = None
+    ) -> None:
+        """`log_level` None: the commands' own default."""
         self.cluster = cluster
+        self._log_options = [] if log_level is None else [f"--log-level={log_level}"]
         self._port = cluster.reserve_port()
         self.certificates = cluster.folder / "admission-certificate"
         self._values = dict(values or {})
@@ -173,7 +177,7 @@ class Operator:
         self.cluster.start_process(
             name,
             [
-                *(sys.executable, "-m", "stoker", "run", role),
+                *(sys.executable, "-m", "stoker", "run", *self._log_options, role),
                 *(f"--health-port={health}", f"--metrics-port={metrics}", "--no-metrics-authentication"),
                 *options,
             ],

@@ -259,6 +259,14 @@ prometheus.io/scheme: https
   verbs: [get, list, create, patch]
 {{- end -}}
 
+{{- /* What the report's account may do. */ -}}
+{{- define "stoker.reportRules" -}}
+# Of the DLJobs that still exist, the report shows the change that each finding proposes.
+- apiGroups: [stoker.dev]
+  resources: [dljobs]
+  verbs: [list]
+{{- end -}}
+
 {{- /* What the admission account may do in each namespace whose DLJobs it reviews; empty unless it notes sessions. */ -}}
 {{- define "stoker.admissionRules" -}}
 {{- if .Values.admission.sessionWebhook.enabled -}}

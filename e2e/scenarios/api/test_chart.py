@@ -406,9 +406,10 @@ def test_without_authentication_pods_can_be_scraped_by_their_annotations(install
 
 def test_only_what_is_named_comes_in_through_the_network_policies(installed: Cluster) -> None:
     monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
-    documents = rendered(installed, {"networkPolicy": {"apiServerCIDRs": ["10.0.0.0/28", "fd00::/64"]}})
+    values = {"networkPolicy": {"apiServerCIDRs": ["10.0.0.0/28", "fd00::/64"]}, "report": {"enabled": True}}
+    documents = rendered(installed, values)
     policies = {one["metadata"]["name"]: one for one in documents if one["kind"] == "NetworkPolicy"}
-    assert set(policies) == {"stoker-admission", "stoker-controller", "stoker-certificates"}
+    assert set(policies) == {"stoker-admission", "stoker-controller", "stoker-certificates", "stoker-report"}
     metrics = {"from": [monitoring], "ports": [{"port": "metrics", "protocol": "TCP"}]}
     webhook = {
         "from": [{"ipBlock": {"cidr": "10.0.0.0/28"}}, {"ipBlock": {"cidr": "fd00::/64"}}],
@@ -417,9 +418,12 @@ def test_only_what_is_named_comes_in_through_the_network_policies(installed: Clu
     assert policies["stoker-admission"]["spec"]["ingress"] == [webhook, metrics]
     assert policies["stoker-controller"]["spec"]["ingress"] == [metrics]
     assert policies["stoker-certificates"]["spec"]["ingress"] == []
+    assert policies["stoker-report"]["spec"]["ingress"] == []
+    pods = {one["metadata"]["name"]: one["spec"]["template"] for one in documents if one["kind"] == "Deployment"}
+    pods["stoker-report"] = only(documents, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
     for name, policy in policies.items():
         assert policy["spec"]["policyTypes"] == ["Ingress"]
-        template = only(documents, "Deployment", name)["spec"]["template"]
+        template = pods[name]
         assert policy["spec"]["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
     everybody = only(rendered(installed), "NetworkPolicy", "stoker-admission")["spec"]["ingress"][0]
     assert everybody == {"ports": [{"port": "https", "protocol": "TCP"}]}

@@ -19,7 +19,7 @@ from e2e.permissions import PERMISSIONS, Permission, granted, listed, unused, us
 from e2e.scenarios.api.applying import Applier
 from e2e.scenarios.api.test_chart import OWNER, job
 
-EVERYTHING = {
+EVERYTHING: dict[str, Any] = {
     "admission": {"sessionWebhook": {"enabled": True, "trustNetwork": True}},
     "controller": {"readLogs": True},
 }
@@ -50,6 +50,51 @@ def test_a_namespaced_release_has_no_other_permissions(installed: Cluster) -> No
     """Nobody may list the pods of other namespaces, so nobody asks for the volumes of those that wait."""
     volumes = {one for one in listed() if one.resource.startswith("persistentvolume")}
     assert permissions(installed, EVERYTHING | {"watchNamespaces": ["a", "b"]}) == set(listed()) - volumes
+
+
+def test_with_cert_manager_nobody_may_touch_secrets_or_webhooks(installed: Cluster) -> None:
+    """It writes the certificate, and its injector the webhook's authority."""
+    values = EVERYTHING | {"admission": {**EVERYTHING["admission"], "certificate": {"certManager": {"enabled": True}}}}
+    left = {one for one in listed() if one.account != "stoker-certificates"}
+    assert permissions(installed, values) == left
+
+
+REPORT = Permission(account="stoker-report", verb="list", resource="dljobs.stoker.dev")
+
+
+@pytest.mark.parametrize("watched", [[], ["a", "b"]])
+def test_the_report_may_list_dljobs_and_nothing_else(installed: Cluster, watched: list[str]) -> None:
+    """Of a release that is restricted to namespaces in these alone."""
+    values = {"report": {"enabled": True}, "watchNamespaces": watched}
+    assert {one for one in permissions(installed, values) if one.account == REPORT.account} == {REPORT}
+    documents = yaml.safe_load_all(installed.helm_template(CHART, namespace=NAMESPACE, values=values))
+    roles = [
+        one for one in documents if one and one["kind"].endswith("Role") and one["metadata"]["name"] == REPORT.account
+    ]
+    assert [one["metadata"].get("namespace", "") for one in roles] == (watched or [""])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        EVERYTHING,
+        EVERYTHING | {"watchNamespaces": ["a"]},
+        {"admission": {"certificate": {"certManager": {"enabled": True}}}, "report": {"enabled": True}},
+    ],
+    ids=["everything", "namespaces", "cert-manager and report"],
+)
+def test_no_account_may_do_what_leads_to_more(installed: Cluster, values: dict[str, Any]) -> None:
+    """No wildcard, no right to grant rights or to be somebody else, no way into pods, no Secret but the webhook's."""
+    for one in permissions(installed, values):
+        assert "*" not in one.verb + one.resource
+        assert one.verb not in {"escalate", "bind", "impersonate", "deletecollection", "approve", "sign"}, one
+        assert one.resource not in {"pods/exec", "pods/attach", "pods/portforward", "nodes/proxy", "configmaps"}, one
+        assert not one.resource.startswith("serviceaccounts"), one
+        assert not one.resource.endswith("rbac.authorization.k8s.io"), one
+        assert one.resource != "secrets" or (one.name, one.verb) in {
+            ("stoker-admission-tls", "get"),
+            ("stoker-admission-tls", "update"),
+        }, one
 
 
 def test_every_test_that_is_named_exists() -> None:
