@@ -130,6 +130,25 @@ async def test_a_renewal_that_was_written_though_its_answer_did_not_come_is_not_
     assert (leader.is_leader, holder(api)) == (True, "a")
 
 
+async def test_a_lease_is_given_back_though_a_renewal_was_written_whose_answer_did_not_come() -> None:
+    api = FakeApi()
+    leader = elector(api, HeldClock())
+    await leader.acquire()
+    api.store(LEASES, "stoker-system", await api.get(LEASES, "stoker-system", "lease"))
+    await leader.release()
+    assert holder(api) == ""
+
+
+async def test_the_lease_of_another_one_is_not_given_back() -> None:
+    api = FakeApi()
+    leader = elector(api, HeldClock())
+    await leader.acquire()
+    lease = await api.get(LEASES, "stoker-system", "lease")
+    api.store(LEASES, "stoker-system", lease | {"spec": lease["spec"] | {"holderIdentity": "b"}})
+    await leader.release()
+    assert holder(api) == "b"
+
+
 async def test_whoever_finds_another_ones_write_stops_at_once() -> None:
     api = FakeApi()
     clock = HeldClock()

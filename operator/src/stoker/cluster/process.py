@@ -58,6 +58,16 @@ def _watch(registry: kopf.OperatorRegistry, resource: Resource, handler: WatchHa
         handler(event["type"], dict(event["object"]))
 
 
+def when_stopping(registry: kopf.OperatorRegistry, stopping: Callable[[], object]) -> None:
+    """Call `stopping` when kopf begins to stop at SIGTERM or SIGINT. It then waits 5 s for all tasks of the event loop
+    that began after it, unless it is cancelled.
+    """
+
+    @kopf.on.cleanup(id="stopping", registry=registry)
+    async def cleanup(**_: Any) -> None:
+        stopping()
+
+
 async def watching(
     registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings, namespaces: Sequence[str] = ()
 ) -> None:

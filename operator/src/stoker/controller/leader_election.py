@@ -106,11 +106,17 @@ class LeaderElector:
         lease, self._lease = self._lease, None
         if lease is None:
             return
-        body = self._body(lease, holder="", duration=1)
         try:
-            await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
+            await self._give_back(lease)
         except ApiError as error:
             logger.info("lease not released: %s", error)
+
+    async def _give_back(self, lease: Object) -> None:
+        try:
+            await self._write(lease, holder="", duration=1)
+        except ConflictError:
+            # A renewal that was cut off by the shutdown may still have been written.
+            await self._write(await self._still_ours(), holder="", duration=1)
 
     async def _try(self) -> bool:
         """Try once to acquire or renew the Lease; True if this process leads afterwards."""
@@ -137,10 +143,7 @@ class LeaderElector:
                 return await self._write(self._lease)
             except ConflictError:
                 # An earlier renewal that timed out here may still have been written by the API server.
-                found = await self._api.get(LEASES, self._namespace, self._name)
-                if found.get("spec", {}).get("holderIdentity") != self._identity:
-                    raise
-                return await self._write(found)
+                return await self._write(await self._still_ours())
         try:
             found = await self._api.get(LEASES, self._namespace, self._name)
         except NotFoundError:
@@ -150,9 +153,18 @@ class LeaderElector:
             return None
         return await self._write(found)
 
-    async def _write(self, lease: Object) -> Object:
-        """Write the Lease with this process as its holder. Raises ConflictError if it has changed since it was read."""
-        body = self._body(lease, holder=self._identity)
+    async def _still_ours(self) -> Object:
+        """The Lease as it is now. Raises ConflictError where another candidate holds it."""
+        found = await self._api.get(LEASES, self._namespace, self._name)
+        if found.get("spec", {}).get("holderIdentity") != self._identity:
+            raise ConflictError(self._name, code=None, reason="another candidate holds the lease")
+        return found
+
+    async def _write(self, lease: Object, *, holder: str | None = None, duration: float = DURATION) -> Object:
+        """Write the Lease with a holder, by default this process. Raises ConflictError if it has changed since it was
+        read.
+        """
+        body = self._body(lease, holder=self._identity if holder is None else holder, duration=duration)
         return await self._api.replace(LEASES, self._namespace, self._name, body, timeout=REQUEST_TIMEOUT)
 
     def _is_held(self, lease: Object) -> bool:

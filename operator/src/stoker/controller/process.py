@@ -23,7 +23,7 @@ from stoker.adapters.notifications import Mail
 from stoker.adapters.prometheus.access import PrometheusAccess
 from stoker.adapters.prometheus.source import PrometheusSource
 from stoker.adapters.workers import Workers
-from stoker.cluster.process import until_one_ends, watching
+from stoker.cluster.process import until_one_ends, watching, when_stopping
 from stoker.cluster.watch import SilentWatchError, kopf_settings, watch_registry
 from stoker.controller.assembly import Ports, Timing, assemble
 from stoker.controller.leader_election import LEASE, LeaderElector, LeaderOnlyApi, LeadershipLostError
@@ -127,10 +127,17 @@ async def serve(settings: ControllerSettings) -> None:
                 if settings.leader_elect:
                     group.create_task(_hold(elector))
 
+        stopping = asyncio.Event()
+
+        async def stopped() -> None:
+            await stopping.wait()
+
         registry = watch_registry(controller.cache, controller.queue)
+        # What leads ends at once, so that the other replica need not wait for the Lease.
+        when_stopping(registry, stopping.set)
         watch = watching(registry, kopf_settings(exit_timeout=settings.exit_timeout), settings.watched)
         try:
-            await until_one_ends(watch, resync.run(interval=RESYNC, retry=RETRY), lead())
+            await until_one_ends(watch, resync.run(interval=RESYNC, retry=RETRY), lead(), stopped())
         finally:
             await elector.release()
 
