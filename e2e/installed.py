@@ -48,7 +48,8 @@ class InstalledOperator:
     def uninstall(self) -> None:
         """Remove the release; return when its pods are gone."""
         self._helm("uninstall", RELEASE, "--wait", "--timeout=5m")
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        # helm leaves the pod of `helm test`
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component!=test"
         wait_for("the release's pods to end", lambda: self.cluster.api("GET", path)["items"] == [], timeout=60)
 
     def test(self) -> str:

@@ -118,7 +118,8 @@ class Faults:
         them: the second step waits until this test's requests trust the new authority, and so does the API server.
         """
         self._renewals += 1
-        valid = timedelta(days=360 * 4**self._renewals)  # of each, less than a third of the next one's is left
+        valid = timedelta(days=100 * 4**self._renewals)  # of each, less than a third of the next one's is left
+        # the release's own process would wait between the steps
         self._kubectl("scale", f"deployment/{CERTIFICATES}", "--replicas=0")
         asyncio.run(self._keep(valid, timedelta(0)))
         self.load.trust()
@@ -130,6 +131,7 @@ class Faults:
             # the kubelet renews what it has mounted within a minute or so
             serves = partial(self._serves, pod["status"]["podIP"], shown)
             wait_for("the new certificate to be served", serves, timeout=180, interval=0.5)
+        self._kubectl("scale", f"deployment/{CERTIFICATES}", "--replicas=1")
 
     def edit(self) -> None:
         """A policy that is in force everywhere is changed; not in what it says of launchers."""
@@ -203,7 +205,7 @@ class Faults:
             namespace=NAMESPACE,
             secret=f"{ADMISSION}-tls",
             webhook=ADMISSION,
-            names=(f"{ADMISSION}.{NAMESPACE}.svc",),
+            names=(f"{ADMISSION}.{NAMESPACE}.svc", f"{ADMISSION}.{NAMESPACE}.svc.cluster.local"),  # the chart's
             valid=valid,
         )
         async with await Kubernetes.connect(kubeconfig=str(self.operator.cluster.kubeconfig)) as api:

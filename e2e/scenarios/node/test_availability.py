@@ -6,7 +6,7 @@ The figures of two minutes each are in docs/availability.md (`python -m benchmar
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -26,9 +26,10 @@ SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
-def faults(operator: InstalledOperator) -> Faults:
+def faults(operator: InstalledOperator) -> Iterator[Faults]:
     load = Load(operator, operator.cluster.create_namespace("load"))
-    return Faults(operator=operator, load=load)
+    yield Faults(operator=operator, load=load)
+    operator.cluster.kubectl("delete", "utilizationpolicies", "--all")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,9 @@ def traces(jobs: DLJobs, name: str) -> list[Any]:
 def images(operator: InstalledOperator) -> set[str]:
     """Of the release's pods, without those that are ending."""
     pods = operator.cluster.api("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
-    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    staying = [
+        pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] == "Running"
+    ]
     return {container["image"] for pod in staying for container in pod["spec"]["containers"]}
 
 
