@@ -22,12 +22,13 @@ def _say(line: str) -> None:
 @click.argument("names", nargs=-1)
 def binaries(names: tuple[str, ...]) -> None:
     """Find, download or build the clusters' programs (NAMES, or all that the providers need that can run here)."""
-    from e2e.cluster.binaries import LOCAL, NODE, resolve_all
+    from e2e.cluster.binaries import COUNTERPARTS, LOCAL, NODE, resolve_all
     from e2e.node.machine import obstacle
 
     if not names and (reason := obstacle()):
         _say(f"without the programs of the provider `node`: {reason}")
-    for name, path in resolve_all(names or (LOCAL if obstacle() else (*LOCAL, *NODE)), _say).items():
+    needed = (*LOCAL, *COUNTERPARTS, *(() if obstacle() else NODE))
+    for name, path in resolve_all(names or needed, _say).items():
         click.echo(f"{name:24}{path}")
 
 

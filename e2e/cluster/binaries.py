@@ -235,6 +235,8 @@ CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 """What $STOKER_E2E_KUBERNETES chooses the version of."""
 NODE = ("containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "kube-proxy", "ptp", "loopback", "host-local")
 """What a real node needs beside them."""
+COUNTERPARTS = ("kueue", "jobset", "trainer", "lws", "mpi-operator")
+"""The controllers that Stoker works beside."""
 
 
 def cache_folder() -> Path:

@@ -45,7 +45,7 @@ class Controller:
     """One controller, by the name of its program in e2e/cluster/binaries.py."""
 
     name: str
-    manifests: Sequence[str]
+    manifests: tuple[str, ...]
     """Folders of its module with a kustomization each."""
     namespace: str
     account: str

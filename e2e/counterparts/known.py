@@ -78,7 +78,7 @@ def _lws(place: Place) -> Mapping[str, Any]:
 
 KUEUE = Controller(
     name="kueue",
-    manifests=["config/default"],
+    manifests=("config/default",),
     namespace="kueue-system",
     account="kueue-controller-manager",
     service="kueue-webhook-service",
@@ -87,7 +87,7 @@ KUEUE = Controller(
 )
 JOBSET = Controller(
     name="jobset",
-    manifests=["config/default"],
+    manifests=("config/default",),
     namespace="jobset-system",
     account="jobset-controller-manager",
     service="jobset-webhook-service",
@@ -96,7 +96,12 @@ JOBSET = Controller(
 TRAINER = Controller(
     name="trainer",
     # Its overlays fetch JobSet from the internet.
-    manifests=["manifests/base/crds", "manifests/base/rbac", "manifests/base/webhook", "manifests/base/runtimes"],
+    manifests=(
+        "manifests/base/crds",
+        "manifests/base/rbac",
+        "manifests/base/webhook",
+        "manifests/base/runtimes",
+    ),
     namespace="kubeflow-system",
     account="kubeflow-trainer-controller-manager",
     service="kubeflow-trainer-controller-manager",
@@ -105,7 +110,7 @@ TRAINER = Controller(
 )
 LWS = Controller(
     name="lws",
-    manifests=["config/default"],
+    manifests=("config/default",),
     namespace="lws-system",
     account="lws-controller-manager",
     service="lws-webhook-service",
@@ -113,7 +118,7 @@ LWS = Controller(
 )
 MPI_OPERATOR = Controller(
     name="mpi-operator",
-    manifests=["manifests/overlays/standalone"],
+    manifests=("manifests/overlays/standalone",),
     namespace="mpi-operator",
     account="mpi-operator",
     arguments=lambda _: ("--lock-namespace=mpi-operator", "--kube-api-qps=100", "--kube-api-burst=200"),
