@@ -235,8 +235,8 @@ CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 """What $STOKER_E2E_KUBERNETES chooses the version of."""
 NODE = ("containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "kube-proxy", "ptp", "loopback", "host-local")
 """What a real node needs beside them."""
-COUNTERPARTS = ("jobset", "trainer", "lws", "mpi-operator")
-"""The controllers beside Stoker that `make test` needs; Kueue, which takes minutes to build, is built on demand."""
+COUNTERPARTS = ("kueue", "jobset", "trainer", "lws", "mpi-operator")
+"""The controllers beside Stoker that `make test` needs."""
 
 
 def cache_folder() -> Path:

