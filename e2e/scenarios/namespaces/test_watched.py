@@ -3,6 +3,7 @@ there, and DLJobs elsewhere are stored and nothing more.
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from e2e.conftest import StartCluster
 from e2e.operator import CHART, CONTROLLER, NAMESPACE, Operator
 from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, dljob
 from e2e.scenarios.lifecycle.workload import DLJobs
+from e2e.scenarios.reclaim.idling import Idling
 
 WATCHED = ("team-a", "team-b")
 
@@ -21,13 +23,21 @@ WATCHED = ("team-a", "team-b")
 def operator(start_cluster: StartCluster) -> Iterator[Operator]:
     """The chart with two namespaces, and both processes under the accounts that it makes."""
     cluster = start_cluster("namespaces")
-    cluster.add_nodes(2)
+    cluster.add_nodes(3)
+    cluster.start_prometheus()
     for name in (*WATCHED, "elsewhere"):
         cluster.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     operator = Operator(cluster, values={"watchNamespaces": list(WATCHED)})
     operator.install()
     operator.start_admission()
-    operator.start_controller(scan_interval="1h", options=[f"--watch-namespace={name}" for name in WATCHED])
+    idle = Idling(operator, cluster, "team-a")
+    idle.policy(onPressureOnly=True)
+    idle.begin("idle")
+    operator.start_controller(scan_interval="2s", options=[f"--watch-namespace={name}" for name in WATCHED])
+    idle.wait_phase("idle", "Running")
+    operator.kill_controller()
+    idle.remember()
+    cluster.restart(CONTROLLER)
     yield operator
     cluster.stop()
 
@@ -89,3 +99,27 @@ def test_a_namespace_that_is_made_again_is_watched_again(operator: Operator) -> 
     jobs.create_admitted("again")
     jobs.wait_phase("again", "Running")
     assert cluster.running(CONTROLLER)
+
+
+def test_with_on_pressure_only_an_idle_job_stays_and_its_condition_says_why(operator: Operator) -> None:
+    """Whether a pending pod would fit depends on pods in all namespaces, which such a release may not list. The job
+    is idle since the beginning of this module, and a pod waits for more GPUs than there are beside it.
+    """
+    cluster = operator.cluster
+    idle = Idling(operator, cluster, "team-a")
+    container = {"name": "main", "image": "registry.example.com/other/server:1"}
+    pod = {
+        "metadata": {"name": "waits"},
+        "spec": {"containers": [{**container, "resources": {"limits": {"nvidia.com/gpu": "8"}}}]},
+    }
+    cluster.api("POST", "/api/v1/namespaces/team-a/pods", pod)
+    idle.wait_warned("idle")
+
+    def is_due_and_held() -> bool:
+        pending = idle.condition("idle", "ReclaimPending")
+        assert "pending pods can't be read: GET /api/v1/pods: 403 Forbidden" in pending["message"], pending
+        return True
+
+    wait_for("the deadline to pass", is_due_and_held, timeout=120, interval=0.5)
+    assert datetime.now(UTC) >= idle.deadline("idle")
+    assert not idle.is_suspended("idle")
