@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from stoker.cli import stoker
 from tests.examples.blocks import ROOT, Block, blocks, every_block, pages, write_manifests
 
+WIDTH = "120"
+"""Columns of the terminal, which those of the machine must not decide."""
 COMMANDS = [block for block in every_block() if block.language in {"", "sh", "bash", "console"}]
 
 
@@ -81,7 +83,7 @@ def printed(block: Block) -> str:
     for line in commands:
         program, *arguments = shlex.split(line.removeprefix("$ "), comments=True)
         assert program == "stoker", f"{block}: only stoker is run here"
-        result = CliRunner().invoke(stoker, arguments)
+        result = CliRunner(env={"COLUMNS": WIDTH}).invoke(stoker, arguments)
         assert result.exit_code in {0, 1}, result.output
         shown.append(f"{line}\n{result.stdout + result.stderr if prompted else ''}")
     return "".join(shown)
