@@ -69,7 +69,7 @@ def test_a_stopping_process_goes_on_answering_and_ends_in_peace(operator: Operat
     stopping = Thread(target=cluster.kill, args=(ADMISSION, signal.SIGTERM))
     stopping.start()
     try:
-        eventually(lambda: "new connections are refused" in cluster.log(ADMISSION).removeprefix(before))
+        eventually(lambda: "Stopping: requests are answered" in cluster.log(ADMISSION).removeprefix(before))
         assert RULE in submitter.create(job, "--dry-run=server").stderr
         stopping.join(60)
         assert not cluster.running(ADMISSION)

@@ -127,13 +127,7 @@ class Transport:
         except (requests.RequestException, HTTPError) as error:
             cause = _cause(error)
             said = str(cause) or type(cause).__name__
-            if (
-                isinstance(cause, ConnectionError | ssl.SSLEOFError)
-                and not isinstance(cause, ConnectionRefusedError)
-                and url.startswith("https:")
-                and access.cert_file is None
-            ):
-                # The server's alert may be overtaken by the end of its connection.
+            if _may_want_a_certificate(cause) and url.startswith("https:") and access.cert_file is None:
                 said += " (does it require a client certificate?)"
             raise _unavailable(f"{url} can't be reached: {said}") from error
         except PrometheusCredentialsError as error:
@@ -158,6 +152,15 @@ class LimitExceeded(MetricsUnavailable):
 
 class PrometheusCredentialsError(Exception):
     """A file that lets us in can't be used; the message names it."""
+
+
+def _may_want_a_certificate(cause: BaseException) -> bool:
+    """Whether a server that wants a client certificate ends a connection so: by an alert, which may be overtaken by the
+    end of the connection.
+    """
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+        return "CERTIFICATE_REQUIRED" in (cause.reason or "")
+    return isinstance(cause, ConnectionError | ssl.SSLEOFError) and not isinstance(cause, ConnectionRefusedError)
 
 
 def _session() -> requests.Session:
