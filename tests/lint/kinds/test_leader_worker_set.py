@@ -1,8 +1,15 @@
 """LeaderWorkerSets: groups of pods of one template or of two."""
 
+from datetime import UTC, datetime
+
+import pytest
+
 from stoker.findings.vocabulary import JobType
+from stoker.lint.review import review_submission
+from stoker.policy.effective import BUILT_IN
 from tests.lint.kinds.manifests import faults, read
 
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HEAD = """
     apiVersion: leaderworkerset.x-k8s.io/v1
     kind: LeaderWorkerSet
@@ -46,6 +53,27 @@ def test_a_leader_of_its_own_has_peers_that_nobody_counts() -> None:
     assert (leader.copies, worker.copies, leader.gpus + worker.gpus) == (2, 6, 64)
     assert (leader.may_have_peers, leader.environment["LWS_WORKER_INDEX"]) == (True, "0")
     assert faults(HEAD + LEADER + WORKER) == []
+
+
+@pytest.mark.parametrize(
+    "first, found",
+    [
+        ("bash /opt/serving.sh leader --ray_cluster_size=4", set()),
+        ("echo leader  # this group needs no ray", {"serving-parallelism"}),
+    ],
+)
+def test_a_leader_serves_on_the_gpus_of_its_workers_if_its_script_joins_them(first: str, found: set[str]) -> None:
+    script = (
+        f"|\n                {first}\n                vllm serve m --tensor-parallel-size 8 --pipeline-parallel-size 4"
+    )
+    template = LEADER[: LEADER.index("command:")], LEADER[LEADER.index("              resources:") :]
+    leader, _ = read(f"""{HEAD}{template[0]}command:
+              - sh
+              - -c
+              - {script}
+{template[1]}{WORKER}""")
+    findings = review_submission(leader, BUILT_IN, now=NOW).findings
+    assert {finding.rule for finding in findings} & {"serving-parallelism"} == found
 
 
 def test_a_group_of_one_has_no_workers() -> None:

@@ -175,7 +175,8 @@ _LOADS_NOTHING = re.compile(
     r"|preprocess|prepare|tokeniz|download|convert",
     re.IGNORECASE,
 )
-_RAY = re.compile(r"(?<![A-Za-z])ray(?![A-Za-z])")
+RAY = re.compile(r"(?<![A-Za-z])ray(?![A-Za-z])")
+"""Ray's name in a text, also as a part of an option's: `--ray_address`."""
 
 
 def loader_workers(plan: LaunchPlan, launch: Launch) -> Count | None:
@@ -184,7 +185,7 @@ def loader_workers(plan: LaunchPlan, launch: Launch) -> Count | None:
     None as well where others are called so: those of Ray train, those of web servers and preparations load nothing.
     """
     ray = any(one.launcher is Launcher.RAY for one in plan.launches)
-    if ray or launch.launcher in SERVERS or any(_RAY.search(text) for text in texts(launch)):
+    if ray or launch.launcher in SERVERS or any(RAY.search(text) for text in texts(launch)):
         return None
     if any(_LOADS_NOTHING.search(str(word)) for word in launch.program):
         return None
@@ -387,6 +388,7 @@ __all__ = [
     "OWN_DEVICES",
     "PER_DEVICE_LAUNCHERS",
     "RANKS",
+    "RAY",
     "SERVERS",
     "SEVERAL_DEVICES",
     "CommandOrder",

@@ -37,8 +37,8 @@ from collections.abc import Iterator
 from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Severity, Source
-from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.queries import is_alone, normalized, side_by_side, texts
+from stoker.lint.launch.plan import Launch, Launcher, LaunchPlan
+from stoker.lint.launch.queries import RAY, is_alone, normalized, side_by_side, texts
 from stoker.lint.submission import Submission
 
 TENSOR, DATA = (
@@ -73,7 +73,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         return
     launch = servers[0]
     used, gpus = launch.processes_per_node.maximum, _visible(launch, submission)
-    if not used or gpus is None or not _is_whole_server(launch, submission):
+    if not used or gpus is None or not _is_whole_server(plan, launch, submission):
         return
     least = launch.processes_per_node.minimum or 0
     if least > gpus and submission.nodes == 1 and not _over_ray(launch):
@@ -120,7 +120,7 @@ def _visible(launch: Launch, submission: Submission) -> int | None:
     return None if count is None else min(count, submission.gpus_per_node)
 
 
-def _is_whole_server(launch: Launch, submission: Submission) -> bool:
+def _is_whole_server(plan: LaunchPlan, launch: Launch, submission: Submission) -> bool:
     """Whether the launch is a complete server that uses the GPUs of every pod."""
     words = texts(launch)
     told = launch.nodes.possible
@@ -129,7 +129,7 @@ def _is_whole_server(launch: Launch, submission: Submission) -> bool:
         or launch.invocation.captured
         or launch.invocation.rank_dependent
         or any(word.text == "bench" for word in launch.invocation.argv[:4])
-        or (submission.may_have_peers and _over_ray(launch))
+        or (submission.may_have_peers and (_over_ray(launch) or _joins_ray(plan)))
         or (told is not None and told not in ({1}, {submission.nodes}))
         or any(part in word for word in words for part in PART_OF_MORE)
         or any(normalized(word).endswith("device=cpu") for word in words)
@@ -140,6 +140,11 @@ def _is_whole_server(launch: Launch, submission: Submission) -> bool:
 def _over_ray(launch: Launch) -> bool:
     """Whether the server uses GPUs of Ray, in whichever pods these are."""
     return any(word == "ray" or word.endswith("=ray") for word in texts(launch))
+
+
+def _joins_ray(plan: LaunchPlan) -> bool:
+    """Whether a command makes the pod a part of a Ray cluster: vLLM then takes the GPUs of the others by itself."""
+    return any(RAY.search(str(word)) for command in plan.commands for word in command.invocation.argv)
 
 
 def _unsized(launch: Launch) -> str:
