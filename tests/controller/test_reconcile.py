@@ -9,6 +9,7 @@ import pytest
 from stoker.adapters.kubernetes.client import DLJOBS, JOBS, ConflictError, ForbiddenError, UnavailableError
 from stoker.api.dljob import DLJobStatus
 from stoker.cluster.workqueue import Transient
+from stoker.controller.children import FIRST_PAUSE
 from stoker.controller.reclaimer import Reclaimer
 from stoker.controller.requeue import AT_ONCE, REFUSED, UNANSWERED
 from stoker.controller.scan_results import ScanResult
@@ -159,6 +160,7 @@ async def test_while_a_webhook_on_jobs_does_not_answer_the_status_says_so() -> N
 async def test_a_suspension_that_cannot_be_written_is_told(suspend: bool, mark: dict[str, str], words: str) -> None:
     world = World(status={"jobUID": JOB_UID, "phase": "Running"}, suspend=suspend)
     world.put_job(suspend=not suspend, annotations=mark)
+    world.put_pods(pod())
 
     def fail(asked: str) -> None:
         if asked == "patch jobs":
@@ -482,11 +484,13 @@ async def test_a_rule_over_metrics_that_is_switched_off_is_closed() -> None:
 
 
 async def test_a_job_is_looked_at_again_when_an_exemption_ends() -> None:
-    world = world_of(TOO_FEW)
+    world = world_of(TOO_FEW, {"jobUID": JOB_UID, "phase": "Running"})
+    world.put_job()
     until = NOW + timedelta(minutes=7)
     exempt = {"jobSelector": {}, "rules": ["launcher-too-few"], "until": rfc3339(until), "reason": "on trial"}
     metadata = {"name": "default", "uid": "u", "generation": 2, "resourceVersion": "200"}
     world.cache.policies.put({"metadata": metadata, "spec": {"exemptions": [exempt]}})
+    world.put_pods(pod())
     assert await world.reconcile() == 420
     assert reported(world) == []
     world.clock.time = until
@@ -500,7 +504,7 @@ async def test_a_job_that_can_not_be_analysed_is_held_back_only_where_the_policy
     for generation, action in enumerate(("Deny", "Warn"), start=1):
         metadata = {"name": "default", "uid": "u", "generation": generation, "resourceVersion": str(100 + generation)}
         world.cache.policies.put({"metadata": metadata, "spec": {"analysis": {"onNotAnalysed": action}}})
-        assert await world.reconcile() == (REFUSED if action == "Deny" else None)
+        assert await world.reconcile() == (REFUSED if action == "Deny" else FIRST_PAUSE)
         assert ((JOBS, "team", "bert") in world.api.objects) is (action == "Warn")
         (ready,) = (one for one in world.status["conditions"] if one["type"] == "PodsReady")
         assert (ready["reason"] == "NotAnalysed") is (action == "Deny")

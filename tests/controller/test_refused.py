@@ -95,6 +95,24 @@ async def test_events_of_a_job_that_lacks_pods_are_listed_ever_less_often() -> N
     assert [later - earlier for earlier, later in pairwise(asked)] == [5, 10, 20, 40, 80, 160, 300, 300, 300, 300]
 
 
+async def test_an_event_that_is_written_after_the_last_change_of_the_job_is_found() -> None:
+    world = World(status={"jobUID": JOB_UID, "phase": "Pending"})
+    world.put_job()
+    pause = await world.reconcile()
+    assert pause is not None
+    assert ready(world)["reason"] == "Pending"
+    event = {
+        "metadata": {"name": "e"},
+        "reason": "FailedCreate",
+        "regarding": {"uid": JOB_UID},
+        "note": 'Error creating: pods "x" is forbidden: violates PodSecurity "baseline:latest": privileged',
+    }
+    world.api.store(EVENTS, "team", event)
+    world.clock.time += timedelta(seconds=pause)
+    await world.reconcile()
+    assert ready(world)["reason"] == "PodSecurity"
+
+
 async def test_what_is_too_large_is_not_run() -> None:
     world = World(env=[{"name": f"V{n}", "value": "x" * 100_000} for n in range(3)])
     assert await world.reconcile() in {AT_ONCE, None}

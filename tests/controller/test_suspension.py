@@ -204,6 +204,7 @@ async def test_a_job_whose_workload_cannot_be_read_is_not_suspended_and_that_is_
 ) -> None:
     world = Queue(suspend=True)
     world.put_job()
+    world.put_pods(pod())
     world.put_workload()
     world.error = "list workloads", error
     assert await world.reconcile() == UNANSWERED
@@ -219,6 +220,7 @@ async def test_a_job_in_a_queue_without_exactly_one_workload_is_not_touched(coun
     labelled = job()
     labelled["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpus"
     world.cache.jobs.put(world.api.store(JOBS, "team", labelled))
+    world.put_pods(pod())
     for number in range(count):
         body = workload()
         body["metadata"]["name"] += str(number)

@@ -157,10 +157,11 @@ class Children:
     async def obstacle(
         self, child: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
     ) -> tuple[Obstacle | None, float | None]:
-        """Why the Job controller could not create all pods, from its latest FailedCreate event, and in how many seconds
-        to call this again. Both are None when no pod is missing or no such event exists.
+        """Why the Job controller could not create all pods, from its latest FailedCreate event (None without one), and
+        in how many seconds to call this again (None when no pod is missing).
 
-        The events are listed again after a growing pause, or when the Job or the number of its pods has changed.
+        The events are listed again after a growing pause, or when the Job or the number of its pods has changed. The
+        event may be written after the last change of the Job.
         """
         uid, spec, status = child["metadata"]["uid"], child["spec"], child.get("status", {})
         missing = spec.get("parallelism", 0) - len(pods)
@@ -177,7 +178,7 @@ class Children:
             for other in old:
                 del self._creation_checks[other]
             self._creation_checks[uid] = known
-        return known.obstacle, None if known.obstacle is None else max(known.until - now, 0.0)
+        return known.obstacle, max(known.until - now, 0.0)
 
     async def _failure_to_create(self, child: Mapping[str, Any]) -> Obstacle | None:
         selector = f"regarding.uid={child['metadata']['uid']},reason=FailedCreate"
