@@ -348,7 +348,9 @@ class Play:
         """
         self.clock.step(50)
         _sleep_until(deadline - timedelta(seconds=35))
+        self.look()
         for seconds in (240, -240):
+            self._end_metrics()
             self._step(seconds)
             self.cluster.set_prometheus_fault("none")
             if LIBRARIES:
@@ -357,10 +359,14 @@ class Play:
                 # What is read up to minutes ago is right as far as it goes.
                 assert self.of(PROBE).condition(PROBE, "LowUtilization")["status"] != "True"
                 self.look()
-            # With a right clock it would act, were the deadline over by then.
-            self.cluster.set_prometheus_fault("error", status=503)
-            self.of(PROBE).wait_condition(PROBE, "Idle", "Unknown", "PrometheusUnavailable", timeout=60)
+        # With a right clock it would act, were the deadline over by then.
+        self._end_metrics()
         self._step(0)
+
+    def _end_metrics(self) -> None:
+        """Have Prometheus answer with an error, and wait until a job says so: no scan spans what comes next."""
+        self.cluster.set_prometheus_fault("error", status=503)
+        self.of(PROBE).wait_condition(PROBE, "Idle", "Unknown", "PrometheusUnavailable", timeout=60)
 
     def _step(self, seconds: int) -> None:
         """Have the controller's clock so far ahead, and wait until it is."""
