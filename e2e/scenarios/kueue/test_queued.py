@@ -100,7 +100,7 @@ def test_an_idle_job_is_reclaimed_by_its_workload_and_comes_back_through_its_que
         assert happened(record).count("Reclaimed") == 1
         assert warned.is_suspended(name)
         assert who_set_suspend(warned.job(name)) == {"kueue"}
-        assert not warned.pods(name)
+        assert not warned.live_pods(name)
     assert kueue.switch(warned.job("busy")) == ON
     warned.wait_phase("busy", "Running")
 

@@ -17,7 +17,7 @@ def test_suspended_means_that_the_gpus_are_free(jobs: DLJobs) -> None:
     assert jobs.pods("bert")
     jobs.end_pods("bert")
     jobs.wait_condition("bert", "Suspended", "True", "Requested")
-    assert not jobs.pods("bert")
+    assert not jobs.live_pods("bert")
     status = jobs.status("bert")
     assert (status["phase"], status["ready"]) == ("Suspended", "0/2")
 

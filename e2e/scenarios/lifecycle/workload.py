@@ -119,6 +119,10 @@ class DLJobs:
         items: list[dict[str, Any]] = self.cluster.api("GET", path)["items"]
         return sorted(items, key=lambda pod: str(pod["metadata"]["name"]))
 
+    def live_pods(self, name: str) -> list[dict[str, Any]]:
+        """Those of `pods` that have not ended, and so hold their GPUs. An ended pod is there for a moment longer."""
+        return [pod for pod in self.pods(name) if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
+
     def end_pods(self, name: str) -> None:
         """The pods of the Job of that name have ended, as their node says, before their time for that is over."""
         for pod in self.pods(name):

@@ -152,7 +152,7 @@ def test_invariant_07_as_gentle_as_can_be_and_honest_about_it(play: Play) -> Non
 
     ending = play.of("ended")
     assert not ending.has("jobs", "ended")
-    assert not ending.pods("ended")
+    assert not ending.live_pods("ended")
     assert ending.record("ended")["state"] == "Reclaimed"
     deletion = next(one for one in play.recorder.of("Job", ending.namespace, "ended") if one.is_deletion)
     records = play.recorder.records(ending.namespace, "ended", until=deletion)
