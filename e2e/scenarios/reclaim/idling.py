@@ -143,7 +143,7 @@ class Idling(DLJobs):
         def probe() -> bool:
             records = {name: self.record(name) for name in names}
             others = {
-                name: record.get("reason", "")
+                name: (record.get("state"), record.get("reason"), self._idle(name))
                 for name, record in records.items()
                 if record.get("state") != state or action not in {None, record.get("action")}
             }
@@ -151,6 +151,11 @@ class Idling(DLJobs):
             return True
 
         wait_for(f"{', '.join(names)} to be {state}", probe, timeout=timeout, interval=0.2)
+
+    def _idle(self, name: str) -> str:
+        """What its condition Idle says, empty without one."""
+        found = (one["message"] for one in self.status(name).get("conditions", ()) if one["type"] == "Idle")
+        return next(found, "")
 
     def wait_warned(self, *names: str) -> None:
         """Wait until all these jobs are warned."""
