@@ -336,7 +336,8 @@ class Play:
         self.admission_ended_at = datetime.now(UTC)
         self.cluster.set_prometheus_fault("none")
         for scene, names in self._by_scene(RECLAIMED):
-            self.scenes[scene].wait_state("Reclaimed", *names)
+            # Where the machine is slow the outages leave holes, and a due warning waits until ten minutes are whole.
+            self.scenes[scene].wait_state("Reclaimed", *names, timeout=700)
         self.cluster.restart(ADMISSION)
         self._rule(LATER, "Suspend")
         self._wait_warned([name for name in WARNED if self.cast[name].scene == LATER])
