@@ -130,7 +130,10 @@ def largest() -> dict[str, object]:
         * MAX_HISTORY,
     )
     draft = NextStatus(
-        job=owner,
+        uid=owner.uid,
+        generation=owner.metadata.generation,
+        gpus=owner.gpus,
+        suspend=False,
         observation=observe(owner, job(nodes=NODES, active=NODES, ready=NODES), ()),
         findings=merged((), [finding(number) for number in range(3 * MAX_FINDINGS)], NOW),
         record=record,

@@ -16,7 +16,7 @@ def test_every_field_has_a_row_with_a_description(plural: str) -> None:
     for part in ("spec", "status"):
         found = of_schema(version["schema"]["openAPIV3Schema"]["properties"][part], part)
         fields = [one for one in found if one.description or not one.messages]
-        assert len(fields) > 5
+        assert len(fields) >= 5
         assert [one.path for one in fields if not one.description] == []
         assert [one.path for one in fields if f"| `{one.path}` | {one.type} |" not in PAGE] == []
         assert not [one.path for one in fields if any(one.path.startswith(f"{name}.") for name in OPAQUE)]

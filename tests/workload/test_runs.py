@@ -109,21 +109,21 @@ def test_a_run_that_vanished_ended_when_something_is_known_to_have_ended_it(
     child: Any, present: list[dict[str, Any]], end: str
 ) -> None:
     owner = dljob(nodes=2, status={"pods": [past_run("bert-0-aaaaa", "02:00:00")]})
-    runs = remembered(owner, facts_of(present, "nvidia.com/gpu"), child, NOW)
+    runs = remembered(owner.status, facts_of(present, "nvidia.com/gpu"), child, NOW)
     assert runs[0].finished_at == at(end)
 
 
 def test_what_is_remembered_is_bounded_and_the_oldest_runs_fall_out() -> None:
     entries = [past_run(f"bert-0-a{number:04}", "02:00:00", "03:00:00") for number in range(MAX_PODS)]
     owner = dljob(status={"pods": entries})
-    runs = remembered(owner, [pod_facts(named("fresh"), "nvidia.com/gpu")], job(), NOW)
+    runs = remembered(owner.status, [pod_facts(named("fresh"), "nvidia.com/gpu")], job(), NOW)
     assert len(runs) == MAX_PODS
     assert runs[-1].name == "bert-0-fresh"
 
 
 def test_a_pod_that_never_started_is_no_run() -> None:
     owner = dljob()
-    assert remembered(owner, [pod_facts(pod(started=None), "nvidia.com/gpu")], job(), NOW) == ()
+    assert remembered(owner.status, [pod_facts(pod(started=None), "nvidia.com/gpu")], job(), NOW) == ()
 
 
 # --------------------------------------------------------------------------------------------------- one pod
@@ -137,7 +137,7 @@ def test_a_container_that_was_started_anew_has_an_earlier_attempt() -> None:
     }
     found = pod_facts(again, "nvidia.com/gpu")
     assert found.attempts == (Attempt(started_at=at("05:00:00"), finished_at=at("05:59:00")),)
-    (run,) = remembered(dljob(), [found], job(), NOW)
+    (run,) = remembered(dljob().status, [found], job(), NOW)
     assert run.started_at == at("05:00:00")
 
 

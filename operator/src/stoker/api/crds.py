@@ -1,11 +1,11 @@
-"""The CustomResourceDefinitions of both kinds, made from their models."""
+"""The CustomResourceDefinitions of all kinds, made from their models."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
-from stoker.api import dljob, policy
+from stoker.api import dljob, gpu_workload, policy
 from stoker.api.names import GROUP, VERSION
 from stoker.api.schema import VALIDATIONS, Validation, attribute_docstrings, structural_schema
 
@@ -40,64 +40,26 @@ def dljob_definition() -> dict[str, Any]:
         short_names=["dlj"],
         scope="Namespaced",
         root_rules=[NAME_RULE],
-        columns=[
-            _column("Phase", "string", ".status.phase", "Phase of the job."),
-            _column("Ready", "string", ".status.ready", "Ready pods, of all pods."),
-            _column("GPUs", "integer", ".status.gpus", "Number of GPUs of the job."),
-            _column(
-                "Util%",
-                "integer",
-                ".status.utilization.averagePercent",
-                "Mean utilization over its life and all its GPUs.",
-            ),
-            _column("Idle", "date", ".status.idleSince", "How long all its GPUs have been idle."),
-            _column(
-                "Findings",
-                "string",
-                ".status.findingsSummary",
-                "Number of open findings, and the one with the most idle GPU-hours.",
-            ),
-            _column(
-                "Recent%",
-                "integer",
-                ".status.utilization.recentPercent",
-                "Mean utilization over the last 10 minutes.",
-                wide=True,
-            ),
-            _column(
-                "Idle GPU-h", "string", ".status.utilization.gpuHoursIdle", "GPU-hours that were not used.", wide=True
-            ),
-            _column(
-                "Reclaim",
-                "string",
-                ".status.reclaim.state",
-                "Reclaim state.",
-                wide=True,
-            ),
-            _column(
-                "Reason",
-                "string",
-                '.status.conditions[?(@.type=="PodsReady")].reason',
-                "Reason of the condition PodsReady.",
-                wide=True,
-            ),
-            _column(
-                "Analysed",
-                "string",
-                '.status.conditions[?(@.type=="Analysed")].reason',
-                "Why the manifest was not analysed completely; empty if it was.",
-                wide=True,
-            ),
-            _column(
-                "Looked",
-                "date",
-                ".status.lookedAt",
-                "Time since the controller's last scan, as of the last write.",
-                wide=True,
-            ),
-            _column("Age", "date", ".metadata.creationTimestamp", "Time since its creation."),
-        ],
+        columns=_workload_columns(),
         selectable=[".spec.jobType", ".spec.gpuProduct", ".status.phase", ".status.reclaim.state"],
+    )
+
+
+def gpu_workload_definition() -> dict[str, Any]:
+    """The CustomResourceDefinition of GPUWorkload."""
+    return _definition(
+        model=gpu_workload.GPUWorkload,
+        kind=gpu_workload.KIND,
+        plural=gpu_workload.PLURAL,
+        short_names=["gpuw"],
+        scope="Namespaced",
+        root_rules=[],
+        columns=[
+            _column("Kind", "string", ".spec.owner.kind", "Kind of the object that the pods belong to."),
+            _column("Of", "string", ".spec.owner.name", "Name of that object."),
+            *_workload_columns(),
+        ],
+        selectable=[".spec.owner.kind", ".spec.owner.name", ".status.phase", ".status.reclaim.state"],
     )
 
 
@@ -139,9 +101,72 @@ def policy_definition() -> dict[str, Any]:
     )
 
 
+def _workload_columns() -> list[dict[str, Any]]:
+    """What kubectl shows of a status that all workloads share."""
+    return [
+        _column("Phase", "string", ".status.phase", "Phase of the job."),
+        _column("Ready", "string", ".status.ready", "Ready pods, of all pods."),
+        _column("GPUs", "integer", ".status.gpus", "Number of GPUs of the job."),
+        _column(
+            "Util%",
+            "integer",
+            ".status.utilization.averagePercent",
+            "Mean utilization over its life and all its GPUs.",
+        ),
+        _column("Idle", "date", ".status.idleSince", "How long all its GPUs have been idle."),
+        _column(
+            "Findings",
+            "string",
+            ".status.findingsSummary",
+            "Number of open findings, and the one with the most idle GPU-hours.",
+        ),
+        _column(
+            "Recent%",
+            "integer",
+            ".status.utilization.recentPercent",
+            "Mean utilization over the last 10 minutes.",
+            wide=True,
+        ),
+        _column("Idle GPU-h", "string", ".status.utilization.gpuHoursIdle", "GPU-hours that were not used.", wide=True),
+        _column(
+            "Reclaim",
+            "string",
+            ".status.reclaim.state",
+            "Reclaim state.",
+            wide=True,
+        ),
+        _column(
+            "Reason",
+            "string",
+            '.status.conditions[?(@.type=="PodsReady")].reason',
+            "Reason of the condition PodsReady.",
+            wide=True,
+        ),
+        _column(
+            "Analysed",
+            "string",
+            '.status.conditions[?(@.type=="Analysed")].reason',
+            "Why the manifest was not analysed completely; empty if it was.",
+            wide=True,
+        ),
+        _column(
+            "Looked",
+            "date",
+            ".status.lookedAt",
+            "Time since the controller's last scan, as of the last write.",
+            wide=True,
+        ),
+        _column("Age", "date", ".metadata.creationTimestamp", "Time since its creation."),
+    ]
+
+
 def definitions() -> dict[str, dict[str, Any]]:
     """All CustomResourceDefinitions by plural name."""
-    return {dljob.PLURAL: dljob_definition(), policy.PLURAL: policy_definition()}
+    return {
+        dljob.PLURAL: dljob_definition(),
+        gpu_workload.PLURAL: gpu_workload_definition(),
+        policy.PLURAL: policy_definition(),
+    }
 
 
 def _definition(

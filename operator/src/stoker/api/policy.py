@@ -343,6 +343,16 @@ class Analysis(ApiModel):
     """
 
 
+class Workloads(ApiModel):
+    """Workloads that Stoker did not create and is to watch, besides DLJobs."""
+
+    kinds: Annotated[tuple[Pattern, ...], Field(max_length=64)] | None = None
+    """Patterns of the kinds, such as Job, JobSet or "*" for all; the kind is that of the topmost owner of the pods, Pod
+    for a pod without an owner. Each gets a GPUWorkload in its namespace. It also needs the chart's
+    workloads.kinds. Default: none.
+    """
+
+
 class ImageFamily(ApiModel):
     """Facts about some container images."""
 
@@ -398,6 +408,8 @@ class UtilizationPolicySpec(ApiModel):
     """Notifications about reclaims."""
     analysis: Analysis | None = None
     """Limits of a review, and what may be read in addition to metrics."""
+    workloads: Workloads | None = None
+    """Workloads that are watched besides DLJobs."""
 
 
 class RecentReclaim(ApiModel):

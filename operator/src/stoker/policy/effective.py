@@ -164,6 +164,17 @@ class EffectiveAnalysis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveWorkloads:
+    """The kinds of workload that are watched besides DLJobs, as patterns."""
+
+    kinds: tuple[str, ...] = ()
+
+    def include(self, kind: str) -> bool:
+        """Whether a kind is watched."""
+        return any(fnmatchcase(kind, pattern) for pattern in self.kinds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRevision:
     """A policy and the generation of its spec; the built-in defaults have no generation."""
 
@@ -197,6 +208,7 @@ class EffectivePolicy:
     reclaim: EffectiveReclaim = field(default_factory=EffectiveReclaim)
     notification: EffectiveNotification = field(default_factory=EffectiveNotification)
     analysis: EffectiveAnalysis = field(default_factory=EffectiveAnalysis)
+    workloads: EffectiveWorkloads = field(default_factory=EffectiveWorkloads)
     sources: tuple[str, ...] = ()
     revisions: tuple[PolicyRevision, ...] = (BUILT_IN_REVISION,)
 

@@ -31,6 +31,7 @@ from stoker.policy.effective import (
     EffectiveReclaim,
     EffectiveTemplates,
     EffectiveThresholds,
+    EffectiveWorkloads,
     PolicyRevision,
     concrete,
 )
@@ -81,6 +82,7 @@ def combined(layers: Sequence[UtilizationPolicy], labels: Mapping[str, str]) -> 
         reclaim=EffectiveReclaim(**set_fields(spec.reclaim)),
         notification=EffectiveNotification(**set_fields(spec.notification)),
         analysis=EffectiveAnalysis(**set_fields(spec.analysis)),
+        workloads=EffectiveWorkloads(**set_fields(spec.workloads)),
         sources=tuple(one.name for one in layers),
         revisions=tuple(PolicyRevision(name=one.name, generation=one.metadata.generation) for one in layers)
         or (BUILT_IN_REVISION,),

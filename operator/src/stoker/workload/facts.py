@@ -127,7 +127,7 @@ def job_facts(
     ordered = sorted(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")))
     present = facts_of(ordered, spec.gpu_resource)
     names = {pod.name for pod in present}
-    gone = [_alike(run, present) for run in remembered(job, present, child, now) if run.name not in names]
+    gone = [_alike(run, present) for run in remembered(job.status, present, child, now) if run.name not in names]
     latest = {pod.rank: pod for pod in (*gone, *present)}
     current = {pod.name for pod in latest.values()}
     former = [pod for pod in (*gone, *present) if pod.name not in current and pod.started_at is not None]

@@ -109,9 +109,15 @@ def is_ours(child: Mapping[str, Any], uid: str) -> bool:
 
 
 def controller_uid(owned: Mapping[str, Any]) -> str | None:
-    """The uid of the object's controller. There is at most one; any number of others may call themselves owners."""
+    """The uid of the object's controller."""
+    reference = controller_of(owned)
+    return None if reference is None else str(reference.get("uid"))
+
+
+def controller_of(owned: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The reference to the object's controller. There is at most one; others may call themselves owners, too."""
     references = listed(owned["metadata"].get("ownerReferences"))
-    return next((str(one.get("uid")) for one in map(mapping, references) if one.get("controller") is True), None)
+    return next((one for one in map(mapping, references) if one.get("controller") is True), None)
 
 
 def pod_template(job: DLJob) -> dict[str, Any]:

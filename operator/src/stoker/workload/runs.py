@@ -5,8 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from stoker.api.dljob import DLJob
-from stoker.api.status import MAX_PODS, PodRunStatus
+from stoker.api.status import MAX_PODS, PodRunStatus, WorkloadStatus
 from stoker.findings.finding import optional_time, rfc3339
 from stoker.telemetry.series import PodFacts
 from stoker.workload import pods as pod_status
@@ -27,23 +26,23 @@ def run_to_status(pod: PodFacts) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value is not None}
 
 
-def recorded_runs(job: DLJob) -> tuple[PodFacts, ...]:
-    """The runs in the job's status, the oldest first. A time beyond the calendar is no time of a pod: its run is
+def recorded_runs(status: WorkloadStatus | None) -> tuple[PodFacts, ...]:
+    """The runs in a status, the oldest first. A time beyond the calendar is no time of a pod: its run is
     dropped.
     """
-    entries = job.status.pods if job.status is not None else ()
+    entries = status.pods if status is not None else ()
     return tuple(_run(entry) for entry in entries if _is_in_calendar(entry))
 
 
 def remembered(
-    job: DLJob, seen: Sequence[PodFacts], child: Mapping[str, Any] | None, now: datetime
+    status: WorkloadStatus | None, seen: Sequence[PodFacts], child: Mapping[str, Any] | None, now: datetime
 ) -> tuple[PodFacts, ...]:
     """What the status remembers from now on: the pods `seen` that have started, and those of before.
 
     A run that is no longer seen and has no end ended when the Job did, when it was suspended, when the next pod of the
     rank came, or else by `now`, whichever was first. Of more than MAX_PODS runs the oldest are forgotten.
     """
-    recorded = {run.name: run for run in recorded_runs(job)}
+    recorded = {run.name: run for run in recorded_runs(status)}
     present = {pod.name: _from_first_start(pod, recorded.get(pod.name)) for pod in seen}
     started = [run for run in present.values() if run.started_at is not None]
     gone = [_ended(run, started, child, now) for name, run in recorded.items() if name not in present]
