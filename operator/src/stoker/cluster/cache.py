@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, Object, Resource
+from stoker.adapters.kubernetes.client import DLJOBS, GPU_WORKLOADS, JOBS, NAMESPACES, PODS, POLICIES, Object, Resource
 from stoker.cluster.faults import Faults
 from stoker.lint.kinds.pod import mapping
 from stoker.workload.manifest import DLJOB_LABEL, controller_uid
@@ -71,6 +71,11 @@ def slim_pod(pod: Object) -> Object:
     if controller_uid(pod) is None:
         kept = ("name", "namespace", "uid", "resourceVersion", "labels")
         return {"metadata": {name: pod["metadata"][name] for name in kept if name in pod["metadata"]}}
+    return slim_containers(pod)
+
+
+def slim_containers(pod: Object) -> Object:
+    """Like `slim` for a pod, also without its containers' TEMPLATE_FIELDS."""
     spec = mapping(pod.get("spec"))
     programs = {
         kind: [_without_program(container) for container in spec[kind]]
@@ -239,12 +244,14 @@ class ClusterCache:
 
     def __init__(self, faults: Faults) -> None:
         self.dljobs = Collection(faults=faults)
+        self.gpu_workloads = Collection(faults=faults)
         self.jobs = Collection(slim=slim_job, faults=faults)
         self.pods = Collection(group=owner_key, slim=slim_pod, faults=faults)
         self.policies = Collection(faults=faults)
         self.namespaces = Collection(faults=faults)
         self._by_resource = {
             DLJOBS: self.dljobs,
+            GPU_WORKLOADS: self.gpu_workloads,
             JOBS: self.jobs,
             PODS: self.pods,
             POLICIES: self.policies,
@@ -253,8 +260,8 @@ class ClusterCache:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The watched resources."""
-        return tuple(self._by_resource)
+        """The resources that are always watched; GPUWorkloads are where workloads besides DLJobs are."""
+        return tuple(resource for resource in self._by_resource if resource != GPU_WORKLOADS)
 
     def collection(self, resource: Resource) -> Collection:
         """The objects of a watched resource."""
@@ -275,7 +282,9 @@ def version_of(obj: Mapping[str, Any]) -> int:
 
 
 def concerned(resource: Resource, obj: Mapping[str, Any]) -> Key | None:
-    """The DLJob to reconcile after a change of the object; None for policies and namespaces (see `Policies`)."""
-    if resource == DLJOBS:
+    """The DLJob or GPUWorkload to reconcile after a change of the object; None for policies and namespaces (see
+    `Policies`).
+    """
+    if resource in {DLJOBS, GPU_WORKLOADS}:
         return key_of(obj)
     return owner_key(obj) if resource in {JOBS, PODS} else None

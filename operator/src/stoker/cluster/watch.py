@@ -9,7 +9,17 @@ from collections.abc import Callable, Sequence
 import kopf
 
 from stoker.adapters.clock import Clock
-from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES, PODS, POLICIES, KubernetesApi, Object, Resource
+from stoker.adapters.kubernetes.client import (
+    DLJOBS,
+    GPU_WORKLOADS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    POLICIES,
+    KubernetesApi,
+    Object,
+    Resource,
+)
 from stoker.cluster.cache import ClusterCache, Key, concerned
 from stoker.cluster.process import WatchHandler, keep_listed, watch_only, watches
 from stoker.cluster.workqueue import WorkQueue
@@ -19,7 +29,7 @@ LIST_LATE = 1200.0
 """Seconds without a complete list after which the process is not live and the kubelet restarts it."""
 SELECTORS = {JOBS: DLJOB_LABEL, PODS: DLJOB_LABEL}
 """Label selectors of the watches and lists: only the Jobs and pods of DLJobs are read."""
-NAMESPACED = frozenset({DLJOBS, JOBS, PODS})
+NAMESPACED = frozenset({DLJOBS, GPU_WORKLOADS, JOBS, PODS})
 """What a controller that is restricted to some namespaces lists in each of them. Policies and namespaces have none."""
 
 
@@ -27,9 +37,14 @@ class SilentWatchError(Exception):
     """A watch has stopped delivering changes, and the process must be restarted."""
 
 
-def watch_registry(cache: ClusterCache, queue: WorkQueue[Key]) -> kopf.OperatorRegistry:
-    """A registry for kopf with the watches of all cached resources."""
-    return watches({resource: _feeding(resource, cache, queue) for resource in cache.resources})
+def watch_registry(
+    cache: ClusterCache, queue: WorkQueue[Key], gpu_workloads: WorkQueue[Key] | None = None
+) -> kopf.OperatorRegistry:
+    """A registry for kopf with the watches of all cached resources; of GPUWorkloads where they have a queue."""
+    handlers = {resource: _feeding(resource, cache, queue) for resource in cache.resources}
+    if gpu_workloads is not None:
+        handlers[GPU_WORKLOADS] = _feeding(GPU_WORKLOADS, cache, gpu_workloads)
+    return watches(handlers)
 
 
 def _feeding(resource: Resource, cache: ClusterCache, queue: WorkQueue[Key]) -> WatchHandler:
@@ -76,19 +91,22 @@ class Resync:
         clock: Clock,
         *,
         namespaces: Sequence[str] = (),
+        gpu_workloads: WorkQueue[Key] | None = None,
     ) -> None:
-        """Without `namespaces` all are listed."""
+        """Without `namespaces` all are listed; GPUWorkloads where they have a queue."""
+        self._queues = {JOBS: queue, PODS: queue, DLJOBS: queue}
+        if gpu_workloads is not None:
+            self._queues[GPU_WORKLOADS] = gpu_workloads
         self._api = api
         self._namespaces = namespaces
         self._cache = cache
-        self._queue = queue
         self._clock = clock
         self._last = clock.monotonic()
         self.done = asyncio.Event()
 
     async def once(self) -> None:
         """List all resources and queue every DLJob. Raises ApiError, and SilentWatchError if a watch missed some."""
-        for resource in (NAMESPACES, POLICIES, JOBS, PODS, DLJOBS):
+        for resource in (NAMESPACES, POLICIES, *self._queues):
             collection = self._cache.collection(resource)
             objects, version = await self._list(resource)
             missed = collection.compare(objects, version)
@@ -96,9 +114,10 @@ class Resync:
                 msg = f"the watch of {resource.plural} has missed {collection.overdue} changes"
                 raise SilentWatchError(msg)
             for key in filter(None, (concerned(resource, obj) for obj in missed)):
-                self._queue.add(key, changed=True)
-        for key in self._cache.dljobs.objects:
-            self._queue.add(key)
+                self._queues[resource].add(key, changed=True)
+        for resource in self._queues.keys() & {DLJOBS, GPU_WORKLOADS}:
+            for key in self._cache.collection(resource).objects:
+                self._queues[resource].add(key)
         self._last = self._clock.monotonic()
         self.done.set()
 

@@ -13,6 +13,7 @@ import os
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 Object = dict[str, Any]
 """An object of the API as JSON."""
+Objects = list[Object]
 Warn = Callable[[str], object]
 """Called with each warning of the API server."""
 
@@ -57,6 +59,13 @@ PARSED_AT_ONCE = 256 * 1024
 """Bytes. A larger response is parsed in a thread, so that watches and the Lease are served meanwhile."""
 
 MERGE_PATCH = "application/merge-patch+json"
+AS_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+AS_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""Media types by which the API server sends the metadata of objects alone."""
+WATCH_TIMEOUT = 300
+"""Seconds after which the API server ends a watch, which is then begun again."""
+WATCH_SILENCE = 70.0
+"""Seconds without a line after which a watch counts as broken. The API server sends a bookmark every minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,7 @@ class Resource:
 
 
 DLJOBS = Resource("stoker.dev", "v1alpha1", "dljobs")
+GPU_WORKLOADS = Resource("stoker.dev", "v1alpha1", "gpuworkloads")
 POLICIES = Resource("stoker.dev", "v1alpha1", "utilizationpolicies")
 JOBS = Resource("batch", "v1", "jobs")
 PODS = Resource("", "v1", "pods")
@@ -287,12 +297,57 @@ class Kubernetes:
         items: list[Object] = []
         version = ""
         async for page in self._pages(resource, namespace, labels, fields):
-            items += page["items"]
+            items += page["items"] or ()
             version = page["metadata"].get("resourceVersion", "")
         return items, version
 
+    async def get_metadata(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        """Read the metadata of one object. Raises NotFoundError."""
+        return await self._request("GET", resource.path(namespace, name), accept=AS_METADATA)
+
+    async def list_metadata(self, resource: Resource, namespace: str | None, *, labels: str) -> tuple[Objects, str]:
+        """Like `list`, but the metadata of the objects alone."""
+        items: list[Object] = []
+        version = ""
+        async for page in self._pages(resource, namespace, labels, None, accept=AS_METADATA_LIST):
+            items += page["items"] or ()
+            version = page["metadata"].get("resourceVersion", "")
+        return items, version
+
+    async def watch_metadata(
+        self, resource: Resource, namespace: str | None, *, labels: str, version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """The changes since a resource version: ADDED, MODIFIED, DELETED or BOOKMARK, with the object's metadata. It
+        ends after WATCH_TIMEOUT seconds.
+
+        Raises ApiError; one with the code 410 says that the version is too old, so that a list is needed.
+        """
+        query = {
+            "watch": "1",
+            "labelSelector": labels,
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_TIMEOUT),
+        }
+        path = resource.path(namespace)
+        async with self._open("GET", path, query=query, accept=AS_METADATA, timeout=_endless()) as response:
+            async for line in _lines(response.content):
+                event: object = bounded_json.loads(line)
+                if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
+                    raise UnavailableError(f"WATCH {path}", code=None, reason="a line is no event")
+                if event.get("type") == "ERROR":
+                    status = event["object"]
+                    raise error_of(f"WATCH {path}", int(status.get("code", 500)), json.dumps(status).encode())
+                yield str(event.get("type")), event["object"]
+
     async def _pages(
-        self, resource: Resource, namespace: str | None, labels: str | None, fields: str | None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        labels: str | None,
+        fields: str | None,
+        *,
+        accept: str | None = None,
     ) -> AsyncIterator[Object]:
         query = {"limit": str(CHUNK)}
         if labels is not None:
@@ -300,7 +355,7 @@ class Kubernetes:
         if fields is not None:
             query["fieldSelector"] = fields
         while True:
-            page = await patiently(lambda: self._request("GET", resource.path(namespace), query=query))
+            page = await patiently(lambda: self._request("GET", resource.path(namespace), query=query, accept=accept))
             yield page
             following = page["metadata"].get("continue")
             if not following:
@@ -387,12 +442,21 @@ class Kubernetes:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
+        accept: str | None = None,
         timeout: float | None = None,
         warn: Warn | None = None,
         dated: Callable[[str], object] | None = None,
     ) -> Object:
         content = await self._exchange(
-            method, path, query=query, body=body, content_type=content_type, timeout=timeout, warn=warn, dated=dated
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            accept=accept,
+            timeout=timeout,
+            warn=warn,
+            dated=dated,
         )
         try:
             answer: object = await parse(content)
@@ -419,6 +483,37 @@ class Kubernetes:
         """Send a request and return the body of the response, at most `limit` bytes (-1: all). `dated` gets the header
         Date. Raises ApiError.
         """
+        async with self._open(
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            accept=accept,
+            timeout=self._timeout(timeout),
+        ) as response:
+            if warn is not None:
+                for header in response.headers.getall("Warning", []):
+                    warn(warning_text(header))
+            if dated is not None:
+                dated(response.headers.get("Date", ""))
+            return await response.read() if limit < 0 else await _at_most(response.content, limit)
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout: aiohttp.ClientTimeout,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request and give the response, whose body is still to be read. Raises ApiError for an error status and
+        for a connection that fails while the body is read.
+        """
         if self._session is None:
             msg = "the client is used outside its context"
             raise RuntimeError(msg)
@@ -438,17 +533,12 @@ class Kubernetes:
                 headers=headers,
                 proxy=self._proxy,
                 server_hostname=self._server_name,
-                timeout=self._timeout(timeout),
+                timeout=timeout,
             ) as response:
                 if response.status >= 400:
                     wait = response.headers.get("Retry-After", "")
                     raise error_of(name, response.status, await response.read(), retry_after=wait)
-                if warn is not None:
-                    for header in response.headers.getall("Warning", []):
-                        warn(warning_text(header))
-                if dated is not None:
-                    dated(response.headers.get("Date", ""))
-                return await response.read() if limit < 0 else await _at_most(response.content, limit)
+                yield response
         except (aiohttp.ClientError, TimeoutError, ConnectionError, OSError, ConfigException) as error:
             raise UnavailableError(name, code=None, reason=type(error).__name__, answer=str(error)) from None
 
@@ -478,6 +568,20 @@ async def patiently(
             waited += wait
             if waited >= PATIENCE:
                 raise
+
+
+def _endless() -> aiohttp.ClientTimeout:
+    """Of a watch: as long as lines come."""
+    return aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=WATCH_SILENCE)
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The lines of a stream, of whatever length: the stream's own iterator refuses long ones."""
+    rest = b""
+    async for chunk in stream.iter_any():
+        *complete, rest = (rest + chunk).split(b"\n")
+        for line in complete:
+            yield line
 
 
 async def parse(content: bytes) -> Any:

@@ -68,7 +68,7 @@ class EventWriter:
                 **({"namespace": namespace} if "namespace" in metadata else {}),
                 "name": metadata["name"],
                 "uid": metadata["uid"],
-                "resourceVersion": metadata["resourceVersion"],
+                **({"resourceVersion": metadata["resourceVersion"]} if "resourceVersion" in metadata else {}),
             },
         }
         try:

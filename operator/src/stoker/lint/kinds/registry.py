@@ -61,6 +61,14 @@ def readable_kind(document: Any, kinds: Sequence[WorkloadKind] = KINDS) -> Workl
     return next((kind for kind in kinds if kind.reader is not None and kind.is_of(document)), None)
 
 
+def kind_of(api_version: str, kind: str) -> WorkloadKind:
+    """The record of what an owner reference names; of a kind that is not known, a record that says no more than its
+    name.
+    """
+    reference = {"apiVersion": api_version, "kind": kind}
+    return next((one for one in KINDS if one.group and one.is_of(reference)), None) or kind_named(kind)
+
+
 def submissions(document: Mapping[str, Any], context: ReadContext | None = None) -> list[Submission]:
     """What rules look at of a document: its containers that ask for GPUs, and the init containers beside them.
 
@@ -71,4 +79,4 @@ def submissions(document: Mapping[str, Any], context: ReadContext | None = None)
     return [] if kind is None or kind.reader is None else kind.reader.submissions(document, context or ReadContext())
 
 
-__all__ = ["KINDS", "kind_named", "readable_kind", "submissions"]
+__all__ = ["KINDS", "kind_named", "kind_of", "readable_kind", "submissions"]
