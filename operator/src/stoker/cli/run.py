@@ -151,6 +151,12 @@ def run(log_level: str, log_format: str) -> None:
     help="Ask the notebook servers in an idle job's pods when they were last used, before the job is reclaimed.",
 )
 @click.option(
+    "--watch-workloads/--no-watch-workloads",
+    default=False,
+    show_default=True,
+    help="Watch workloads besides DLJobs, of the kinds that policies name.",
+)
+@click.option(
     "--namespace", envvar="POD_NAMESPACE", default="stoker-system", show_default=True, help="Namespace of the Lease."
 )
 @click.option(
@@ -182,6 +188,7 @@ def controller(
     notification_folder: Path | None,
     leader_elect: bool,
     ask_jupyter: bool,
+    watch_workloads: bool,
     namespace: str,
     watched: tuple[str, ...],
     health_port: int,
@@ -212,6 +219,7 @@ def controller(
         notification_folder=notification_folder,
         leader_elect=leader_elect,
         asks_jupyter=ask_jupyter,
+        watches_workloads=watch_workloads,
         review_workers=review_workers,
         health_port=health_port,
         metrics=MetricsSettings(

@@ -9,16 +9,19 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from stoker.adapters.clock import Clock
 from stoker.adapters.jupyter import Jupyter
-from stoker.adapters.kubernetes.client import KubernetesApi
+from stoker.adapters.kubernetes.client import GPU_WORKLOADS, KubernetesApi
 from stoker.adapters.kubernetes.events import EventWriter
 from stoker.adapters.kubernetes.pod_logs import PodLogs
 from stoker.adapters.workers import Workers
 from stoker.catalogue import all_rules
 from stoker.cluster.cache import ClusterCache, Key, namespace_of
 from stoker.cluster.faults import Faults
+from stoker.cluster.gpu_pods import GPUPods, PodReader
+from stoker.cluster.owners import OwnerReader, Owners
 from stoker.cluster.policies import Policies
 from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
 from stoker.cluster.watch import Resync, queue_jobs
@@ -28,6 +31,7 @@ from stoker.controller.brake import Brakes
 from stoker.controller.children import Children
 from stoker.controller.constraints import ClusterConstraints
 from stoker.controller.digest import Digests
+from stoker.controller.gpu_workloads import GPUWorkloadReconciler, GPUWorkloads, Readings, ScannedGPUWorkloads
 from stoker.controller.manifest_cache import ManifestCache
 from stoker.controller.notifier import Notifier, Post
 from stoker.controller.pending_workloads import PendingWorkloads
@@ -38,6 +42,7 @@ from stoker.controller.reconcile import Reconciler
 from stoker.controller.scan import Scanner
 from stoker.controller.scan_results import ScanResults
 from stoker.controller.scanned_dljobs import ScannedDLJobs
+from stoker.controller.scanned_job import ScanSource
 from stoker.controller.status_writer import StatusWriter
 from stoker.policy.checks import ClusterSettings
 from stoker.telemetry.screen import MetricsSource
@@ -46,6 +51,10 @@ WORKERS = 16
 """DLJobs reconciled at the same time. One namespace has at most half of the workers, two have three quarters, and so on
 (WorkQueue). Chosen because reconciling waits for the API server most of the time.
 """
+
+
+class GPUPodReader(PodReader, OwnerReader, Protocol):
+    """Reads pods, and the owners of pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +74,8 @@ class Ports:
     """The name of this process: the reportingInstance of its events."""
     jupyter: Jupyter | None = None
     """None: notebook servers are not queried for their last use."""
+    pods: GPUPodReader | None = None
+    """Reads pods that no DLJob made, where policies ask for them; None: only DLJobs are watched."""
     logs: PodLogs | None = None
     """None: no trainer's log is read, also where a policy sets readLogs."""
     recorder: MetricsRecorder = NO_RECORDER
@@ -103,6 +114,27 @@ NO_SUBSTITUTES = Substitutes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedWorkloads:
+    """The parts for workloads besides DLJobs, wired."""
+
+    queue: WorkQueue[Key]
+    pods: GPUPods
+    scanned: ScannedGPUWorkloads
+    reconciler: GPUWorkloadReconciler
+
+    async def run(self) -> None:
+        """Watch pods and reconcile GPUWorkloads until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.pods.run())
+            group.create_task(self._reconcile())
+
+    async def _reconcile(self) -> None:
+        # Before the pods are listed a workload would seem to have none.
+        await self.pods.listed.wait()
+        await self.queue.run(self.reconciler.reconcile, workers=WORKERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Controller:
     """The parts of one controller, wired."""
 
@@ -125,6 +157,8 @@ class Controller:
     notifier: Notifier
     digests: Digests
     faults: Faults
+    others: WatchedWorkloads | None
+    """The workloads besides DLJobs; None: they are not watched."""
 
     async def lead(self) -> None:
         """Run the leader's loops until cancelled: reconcile, scan, policies' status, notifications and digests."""
@@ -135,6 +169,8 @@ class Controller:
             group.create_task(self.policy_status.run())
             group.create_task(self.notifier.run())
             group.create_task(self.digests.run())
+            if self.others is not None:
+                group.create_task(self.others.run())
 
 
 def assemble(
@@ -171,8 +207,15 @@ def assemble(
     reconciler = Reconciler(
         api, cache, scan_results, children, policies, manifests, status_writer, reclaimer, pending_workloads, clock
     )
+    sources: list[ScanSource] = [ScannedDLJobs(cache, queue, policies, manifests)]
+    others = None
+    if ports.pods is not None:
+        others = watched_workloads(
+            ports, ports.pods, cache, policies, scan_results, events, faults, namespaces=namespaces
+        )
+        sources.append(others.scanned)
     scanner = substitutes.scanner(
-        [ScannedDLJobs(cache, queue, policies, manifests)],
+        sources,
         scan_results,
         metrics,
         clock,
@@ -187,7 +230,14 @@ def assemble(
     return Controller(
         cache=cache,
         queue=queue,
-        resync=Resync(api, cache, queue, clock, namespaces=namespaces),
+        resync=Resync(
+            api,
+            cache,
+            queue,
+            clock,
+            namespaces=namespaces,
+            gpu_workloads=others.queue if others is not None else None,
+        ),
         scan_results=scan_results,
         policies=policies,
         manifests=manifests,
@@ -204,4 +254,40 @@ def assemble(
         notifier=Notifier(api, cache, policies, status_writer, ports.post, clock, recorder, faults),
         digests=Digests(api, cache, policies, ports.post, clock, recorder, faults),
         faults=faults,
+        others=others,
+    )
+
+
+def watched_workloads(
+    ports: Ports,
+    reader: GPUPodReader,
+    cache: ClusterCache,
+    policies: Policies,
+    scan_results: ScanResults,
+    events: EventWriter,
+    faults: Faults,
+    *,
+    namespaces: Sequence[str],
+) -> WatchedWorkloads:
+    """The parts that watch workloads besides DLJobs. Starts no task and sends no request."""
+    queue: WorkQueue[Key] = WorkQueue(group=namespace_of, jitter=ports.jitter, place="workloads", faults=faults)
+    pods = GPUPods(reader, Owners(reader), policies, faults, namespaces=namespaces)
+    workloads = GPUWorkloads(pods, cache.gpu_workloads, queue)
+    policies.follow(workloads.queue_all)
+    readings = Readings(workloads)
+    reconciler = GPUWorkloadReconciler(
+        ports.api,
+        cache.gpu_workloads,
+        workloads,
+        readings,
+        scan_results,
+        policies,
+        StatusWriter(ports.api, cache, events, ports.recorder, resource=GPU_WORKLOADS),
+        ports.clock,
+    )
+    return WatchedWorkloads(
+        queue=queue,
+        pods=pods,
+        scanned=ScannedGPUWorkloads(cache.gpu_workloads, readings, policies, queue),
+        reconciler=reconciler,
     )

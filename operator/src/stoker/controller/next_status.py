@@ -1,4 +1,5 @@
-"""A DLJob's next status, composed from what a reconcile has gathered and compared with what is written.
+"""A workload's next status, a DLJob's or a GPUWorkload's, composed from what a reconcile has gathered and compared with
+what is written.
 
 Used by reconcile, which hands it to the status writer.
 """
@@ -8,7 +9,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from stoker.api.dljob import DLJob
 from stoker.controller.hysteresis import is_look_due, says_the_same, steady_record
 from stoker.controller.scan_results import NOT_RUNNING, ScanResult, idle_fact, low_fact, not_running, not_scanned
 from stoker.controller.status_findings import final_summary, summary
@@ -36,12 +36,16 @@ MAX_FINDING_TEXT = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextStatus:
-    """All that a status is made of. `child_uid` None keeps what is written; so does `scan_result` None.
+    """All that a status is made of. `suspend` is a DLJob's spec.suspend; None for what has no such field. `child_uid`
+    None keeps what is written; so does `scan_result` None.
 
     Of a job that `is_over` every figure is written as it is; of others when it has moved.
     """
 
-    job: DLJob
+    uid: str
+    generation: int
+    gpus: int
+    suspend: bool | None = None
     observation: JobObservation
     findings: tuple[Finding, ...]
     record: Record
@@ -65,7 +69,7 @@ class NextStatus:
 
     @property
     def _holds_gpus(self) -> bool:
-        return self.observation.phase in HOLDS_GPUS and self.job.gpus > 0
+        return self.observation.phase in HOLDS_GPUS and self.gpus > 0
 
     def _looked_at(self, now: datetime) -> datetime | None:
         """When the job was observed: of one that holds GPUs that is when its metrics were scanned."""
@@ -77,7 +81,7 @@ class NextStatus:
         if looked_at is None or not self._holds_gpus:
             return False
         written = parse_time(before.get("lookedAt"))
-        return written is None or is_look_due(self.job.uid, written, looked_at)
+        return written is None or is_look_due(self.uid, written, looked_at)
 
     def _composed(self, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         seen = self.observation
@@ -85,11 +89,11 @@ class NextStatus:
         measured = self._measured(before, now)
         fields: dict[str, Any] = {
             "phase": seen.phase.value,
-            "observedGeneration": self.job.metadata.generation,
-            "observedSuspend": bool(self.job.spec.suspend),
+            "observedGeneration": self.generation,
+            "observedSuspend": self.suspend,
             "ready": seen.ready,
             "readyPods": seen.ready_pods,
-            "gpus": self.job.gpus,
+            "gpus": self.gpus,
             "restarts": seen.restarts,
             "jobUID": self.child_uid or before.get("jobUID"),
             "startTime": optional_time(seen.start_time),
@@ -145,7 +149,7 @@ class NextStatus:
             message = f"the API server accepted the Job with warnings: {self.creation_warnings}"
             kind = ConditionType.CREATED_WITH_WARNINGS
             facts.append(Fact(type=kind, status=TRUE, reason="APIServerWarned", message=message))
-        if self.job.gpus:
+        if self.gpus:
             facts += self._metric_facts(old, utilization)
         # What does not hold and never did needs no line in `kubectl describe`.
         seen = {condition["type"] for condition in old}
@@ -155,7 +159,7 @@ class NextStatus:
             ConditionType.ANALYSED: TRUE,
         }
         facts = [fact for fact in facts if fact.status != quiet.get(fact.type) or fact.type.value in seen]
-        return written(facts, old, generation=self.job.metadata.generation, now=now, anew=anew)
+        return written(facts, old, generation=self.generation, now=now, anew=anew)
 
     def _metric_facts(self, old: Sequence[Mapping[str, Any]], utilization: Mapping[str, Any]) -> Iterable[Fact]:
         thresholds = self.policy.thresholds

@@ -46,7 +46,8 @@ class ControllerSettings:
 
     namespace: where its Lease is. watched: the namespaces whose DLJobs it controls; empty: all. notification_folder:
     the mounted Secret with the addresses of channels, one file a channel; None: no notification is sent. asks_jupyter:
-    whether the controller queries notebook servers in jobs' pods for their last use. review_workers: processes that
+    whether the controller queries notebook servers in jobs' pods for their last use. watches_workloads: whether
+    workloads besides DLJobs are watched, where policies ask for them. review_workers: processes that
     read jobs' manifests. exit_timeout: seconds that stopping may take; shorter than the pod's
     terminationGracePeriodSeconds.
     """
@@ -57,6 +58,7 @@ class ControllerSettings:
     watched: tuple[str, ...] = ()
     leader_elect: bool = True
     asks_jupyter: bool = True
+    watches_workloads: bool = False
     notification_folder: Path | None = None
     health_address: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
     health_port: int = 8081
@@ -99,6 +101,7 @@ async def serve(settings: ControllerSettings) -> None:
             instance=identity,
             jupyter=await stack.enter_async_context(Jupyter()) if settings.asks_jupyter else None,
             logs=PodLogs(kubernetes, clock),
+            pods=kubernetes if settings.watches_workloads else None,
             recorder=recorder,
         )
         controller = assemble(ports, settings.timing, namespaces=settings.watched)
@@ -132,7 +135,8 @@ async def serve(settings: ControllerSettings) -> None:
         async def stopped() -> None:
             await stopping.wait()
 
-        registry = watch_registry(controller.cache, controller.queue)
+        others = controller.others.queue if controller.others is not None else None
+        registry = watch_registry(controller.cache, controller.queue, others)
         # What leads ends at once, so that the other replica need not wait for the Lease.
         when_stopping(registry, stopping.set)
         watch = watching(registry, kopf_settings(exit_timeout=settings.exit_timeout), settings.watched)

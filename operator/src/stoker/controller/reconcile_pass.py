@@ -120,7 +120,7 @@ class Pass:
     @property
     def runs(self) -> tuple[PodFacts, ...]:
         """The runs of the job's pods, including those of pods that are gone."""
-        return remembered(self.job, facts_of(self.pods, self.job.spec.gpu_resource), self.child, self.now)
+        return remembered(self.job.status, facts_of(self.pods, self.job.spec.gpu_resource), self.child, self.now)
 
     # ------------------------------------------------------------------------------------------------ its findings
 
@@ -198,7 +198,10 @@ class Pass:
         is_over: whether it is the job's last status: then the findings are those that hold now.
         """
         return NextStatus(
-            job=self.job,
+            uid=self.job.uid,
+            generation=self.job.metadata.generation,
+            gpus=self.job.gpus,
+            suspend=bool(self.job.spec.suspend),
             observation=observation,
             findings=self.current_findings if is_over else self.published_findings,
             record=self.record,

@@ -1,4 +1,5 @@
-"""Writes DLJobs' status. After a successful write it records events and audit lines for what is new.
+"""Writes the status of workloads: of DLJobs, or of GPUWorkloads. After a successful write it records events and audit
+lines for what is new.
 
 Used by reconcile, the reclaimer and the notifier.
 """
@@ -8,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from stoker.adapters.clock import SystemClock
-from stoker.adapters.kubernetes.client import DLJOBS, ApiError, ConflictError, KubernetesApi, Object
+from stoker.adapters.kubernetes.client import DLJOBS, ApiError, ConflictError, KubernetesApi, Object, Resource
 from stoker.adapters.kubernetes.events import Event, EventWriter
 from stoker.cluster.cache import ClusterCache
 from stoker.cluster.recorder import NO_RECORDER, MetricsRecorder
@@ -24,8 +25,8 @@ ALARMING = frozenset({NoticeReason.WARNED, NoticeReason.RECLAIMED, NoticeReason.
 
 
 class StatusWriter:
-    """Writes a DLJob's status with the resource version that was read as a precondition, and puts the written object
-    into the cache.
+    """Writes the status of one kind of workload with the resource version that was read as a precondition, and puts the
+    written object into the cache.
     """
 
     def __init__(
@@ -35,10 +36,13 @@ class StatusWriter:
         events: EventWriter,
         recorder: MetricsRecorder = NO_RECORDER,
         audit: Audit | None = None,
+        *,
+        resource: Resource = DLJOBS,
     ) -> None:
         self._audit = audit or Audit(SystemClock(), recorder)
         self._api = api
-        self._cache = cache
+        self._collection = cache.collection(resource)
+        self._resource = resource
         self._events = events
         self._recorder = recorder
 
@@ -54,7 +58,7 @@ class StatusWriter:
         """Write the status if it has changed, then record the notices, the job's lifecycle events, and an event for
         each finding from metrics that was not open `before`.
 
-        Returns the DLJob as written, or `raw` when nothing has changed. Raises ConflictError when the DLJob has changed
+        Returns the object as written, or `raw` when nothing has changed. Raises ConflictError when it has changed
         since it was read.
         """
         was = raw.get("status", {})
@@ -63,15 +67,20 @@ class StatusWriter:
         for event in status_events(was, raw.get("status", {}), now):
             await self._events.record(raw, event)
         for finding in opened(before, next_status.findings):
-            if Source.METRICS in finding.sources:
-                episode = rfc3339(finding.since) if finding.since is not None else "open"
-                note = f"{finding.detail} {finding.fix}"
-                await self.record(raw, "Warning", finding.category.value, note, rule=finding.rule, episode=episode)
+            await self.record_finding(raw, finding)
         return raw
 
+    async def record_finding(self, regarding: Object, finding: Finding) -> None:
+        """Write an event about an object for a finding from metrics; nothing for others, which admission has told."""
+        if Source.METRICS not in finding.sources:
+            return
+        episode = rfc3339(finding.since) if finding.since is not None else "open"
+        note = f"{finding.detail} {finding.fix}"
+        await self.record(regarding, "Warning", finding.category.value, note, rule=finding.rule, episode=episode)
+
     async def write(self, raw: Object, status: dict[str, Any]) -> Object:
-        """Write a status if it differs from that of `raw`, and return the DLJob as written. Raises ConflictError when
-        the DLJob has changed since it was read.
+        """Write a status if it differs from that of `raw`, and return the object as written. Raises ConflictError
+        when it has changed since it was read.
         """
         if status == raw.get("status", {}):
             return raw
@@ -79,16 +88,16 @@ class StatusWriter:
         body = {**raw, "status": status}
         namespace, name = metadata["namespace"], metadata["name"]
         try:
-            written = await self._api.replace(DLJOBS, namespace, name, body, subresource="status")
+            written = await self._api.replace(self._resource, namespace, name, body, subresource="status")
         except ApiError as error:
             self._recorder.wrote("conflict" if isinstance(error, ConflictError) else "failed")
             raise
         self._recorder.wrote("done")
-        self._cache.dljobs.put(written)
+        self._collection.put(written)
         return written
 
     async def announce(self, raw: Object, notices: Iterable[Notice]) -> None:
-        """Record reclaim's notices as audit lines and events. `raw` is the DLJob as written."""
+        """Record reclaim's notices as audit lines and events. `raw` is the object as written."""
         for notice in notices:
             self._audit.of_job(raw, notice)
             kind: Literal["Normal", "Warning"] = "Warning" if notice.reason in ALARMING else "Normal"
@@ -98,6 +107,6 @@ class StatusWriter:
     async def record(
         self, raw: Object, kind: Literal["Normal", "Warning"], reason: str, note: str, *, rule: str, episode: str
     ) -> None:
-        """Write one event about the DLJob. A repeat with the same reason, `rule` and `episode` increases its count."""
+        """Write one event about the object. A repeat with the same reason, `rule` and `episode` increases its count."""
         event = Event(type=kind, reason=reason, action=reason, note=note, rule=rule, episode=episode)
         await self._events.record(raw, event)

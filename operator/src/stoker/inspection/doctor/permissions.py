@@ -83,6 +83,14 @@ JOBS_OF_NAMESPACES = (
     *_each("events.k8s.io", "events", "get list create patch"),
 )
 """What the controller needs in the namespaces that it watches."""
+WORKLOADS = (
+    *_each("", "pods", "get"),
+    *_each("stoker.dev", "gpuworkloads", "list watch create delete"),
+    *_each("stoker.dev", "gpuworkloads/status", "update"),
+)
+"""What it needs there besides to watch workloads that are no DLJobs. Which owners of pods it may read the chart's value
+workloads.kinds says; one that it may not read counts as the topmost.
+"""
 VOLUMES = _each("", "persistentvolumeclaims persistentvolumes", "get")
 """What the controller needs where it watches all namespaces."""
 ADMISSION = (*_each("stoker.dev", "utilizationpolicies", "list watch"), *_each("", "namespaces", "list watch"))
@@ -108,7 +116,9 @@ def required(component: Component, watched: Sequence[str]) -> tuple[Permission, 
     metrics = () if "no-metrics-authentication" in component.options else METRICS_AUTHENTICATION
     match component.role:
         case Role.CONTROLLER:
-            return (*CONTROLLER, *_in(watched, JOBS_OF_NAMESPACES), *(() if watched else VOLUMES), *metrics)
+            workloads = WORKLOADS if "watch-workloads" in component.options else ()
+            needed = _in(watched, (*JOBS_OF_NAMESPACES, *workloads))
+            return (*CONTROLLER, *needed, *(() if watched else VOLUMES), *metrics)
         case Role.ADMISSION:
             sessions = _in(watched, SESSIONS) if "note-sessions" in component.options else ()
             return (*ADMISSION, *metrics, *sessions)
