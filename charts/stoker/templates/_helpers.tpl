@@ -249,7 +249,60 @@ prometheus.io/scheme: https
   resources: [pods/log]
   verbs: [get]
 {{- end }}
+{{- include "stoker.workloadRules" . }}
 {{ include "stoker.eventRules" . }}
+{{- end -}}
+
+{{- /* What watching workloads besides DLJobs needs: the pods with GPUs, and the objects above them of each kind that is enabled. */ -}}
+{{- define "stoker.workloadRules" -}}
+{{- $above := dict
+  "Pod" (list)
+  "Job" (list "batch/jobs")
+  "CronJob" (list "batch/jobs" "batch/cronjobs")
+  "Deployment" (list "apps/replicasets" "apps/deployments")
+  "StatefulSet" (list "apps/statefulsets")
+  "JobSet" (list "batch/jobs" "jobset.x-k8s.io/jobsets")
+  "TrainJob" (list "batch/jobs" "jobset.x-k8s.io/jobsets" "trainer.kubeflow.org/trainjobs")
+  "PyTorchJob" (list "kubeflow.org/pytorchjobs")
+  "TFJob" (list "kubeflow.org/tfjobs")
+  "MPIJob" (list "batch/jobs" "kubeflow.org/mpijobs")
+  "JAXJob" (list "kubeflow.org/jaxjobs")
+  "PaddleJob" (list "kubeflow.org/paddlejobs")
+  "XGBoostJob" (list "kubeflow.org/xgboostjobs")
+  "RayCluster" (list "ray.io/rayclusters")
+  "RayJob" (list "batch/jobs" "ray.io/rayclusters" "ray.io/rayjobs")
+  "RayService" (list "ray.io/rayclusters" "ray.io/rayservices")
+  "LeaderWorkerSet" (list "apps/statefulsets" "leaderworkerset.x-k8s.io/leaderworkersets")
+  "Notebook" (list "apps/statefulsets" "kubeflow.org/notebooks")
+  "InferenceService" (list "apps/replicasets" "apps/deployments" "serving.kserve.io/inferenceservices")
+  "VolcanoJob" (list "batch.volcano.sh/jobs") }}
+{{- $read := dict }}
+{{- range .Values.workloads.kinds }}
+{{- range get $above . }}
+{{- $_ := set $read . true }}
+{{- end }}
+{{- end }}
+{{- if .Values.workloads.kinds }}
+# Reads the pods with GPUs, and writes GPUWorkloads about what they belong to.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
+- apiGroups: [stoker.dev]
+  resources: [gpuworkloads]
+  verbs: [list, watch, create, delete]
+- apiGroups: [stoker.dev]
+  resources: [gpuworkloads/status]
+  verbs: [update]
+# The metadata of what owns a pod: who is the topmost.
+{{- range keys $read | sortAlpha }}
+{{- $part := splitn "/" 2 . }}
+{{- if ne . "batch/jobs" }}
+- apiGroups: [{{ $part._0 }}]
+  resources: [{{ $part._1 }}]
+  verbs: [get]
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "stoker.eventRules" -}}

@@ -3,6 +3,7 @@ these permissions is used (e2e/conftest.py).
 """
 
 import base64
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +20,12 @@ from e2e.permissions import PERMISSIONS, Permission, granted, listed, unused, us
 from e2e.scenarios.api.applying import Applier
 from e2e.scenarios.api.test_chart import OWNER, job
 
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+KINDS = SCHEMA["properties"]["workloads"]["properties"]["kinds"]["items"]["enum"]
 EVERYTHING: dict[str, Any] = {
     "admission": {"sessionWebhook": {"enabled": True, "trustNetwork": True}},
     "controller": {"readLogs": True},
+    "workloads": {"kinds": KINDS},
 }
 """The values that switch on what is off by default and needs permissions."""
 
@@ -37,13 +41,14 @@ def test_the_chart_grants_what_is_listed_and_nothing_else(installed: Cluster) ->
 
 def test_what_a_value_switches_on_is_not_granted_without_it(installed: Cluster) -> None:
     optional = {
-        (account, entry["resource"])
+        (account, entry["resource"], verb)
         for account, entries in yaml.safe_load(PERMISSIONS.read_text()).items()
         for entry in entries
         if "value" in entry
+        for verb in entry["verbs"]
     }
     values = {"metrics": {"authentication": False}, "tests": {"enabled": False}}
-    assert {(one.account, one.resource) for one in permissions(installed, values)} & optional == set()
+    assert {(one.account, one.resource, one.verb) for one in permissions(installed, values)} & optional == set()
 
 
 def test_a_namespaced_release_has_no_other_permissions(installed: Cluster) -> None:
