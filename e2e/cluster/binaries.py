@@ -224,6 +224,14 @@ ALL = (
         systems=("linux", "darwin"),
         version_args=("version",),
     ),
+    # No release has it: a main of ours that starts cert-manager's controllers, see e2e/tools/cert-manager/main.go.
+    Tool(
+        name="cert-manager",
+        folder="cert-manager",
+        module="github.com/cert-manager/cert-manager",
+        package=".",
+        seconds=400,
+    ),
 )
 _BY_NAME: Mapping[str, Tool] = {tool.name: tool for tool in ALL}
 

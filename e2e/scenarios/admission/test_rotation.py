@@ -1,9 +1,7 @@
 """The webhook's own certificate is renewed under load: two processes keep it at once, and no review fails."""
 
 import asyncio
-import base64
 import json
-import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,19 +11,18 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from cryptography import x509
 
 from e2e.cluster.api import ApiError
 from e2e.cluster.provider import Cluster
 from e2e.conftest import StartCluster
 from e2e.operator import NAMESPACE, SERVICE, Operator
+from e2e.scenarios.admission.mounted import SECRET, mount, serves
 from e2e.scenarios.admission.submitting import TOO_FEW, Submitter, Webhook, dljob, eventually
 from stoker.adapters.clock import SystemClock
 from stoker.adapters.kubernetes.client import Kubernetes
 from stoker.certificates.renewal import SETTLE, CertificateKeeper, CertificateLocation
 
 pytestmark = pytest.mark.e2e
-SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/stoker-admission-tls"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 PLACE = CertificateLocation(
     namespace=NAMESPACE,
@@ -57,20 +54,6 @@ class Release:
     """Where the admission process reads its certificate: what the kubelet mounts of the Secret."""
     kubeconfig: Path
     """Of the account of the certificates' process."""
-
-    def mount(self) -> int:
-        """Bring the folder to the Secret, as the kubelet does. Returns the certificate's serial number."""
-        data = self.cluster.api("GET", SECRET)["data"]
-        for name in ("tls.key", "tls.crt"):
-            unfinished = self.folder / f"{name}.unfinished"
-            unfinished.write_bytes(base64.b64decode(data[name]))
-            unfinished.replace(self.folder / name)
-        return x509.load_pem_x509_certificate(base64.b64decode(data["tls.crt"])).serial_number
-
-    def serves(self, port: int, serial: int) -> bool:
-        """Whether the admission process shows this certificate to a new connection."""
-        shown = ssl.get_server_certificate(("127.0.0.1", port), timeout=30)
-        return x509.load_pem_x509_certificate(shown.encode()).serial_number == serial
 
     async def keep(self, valid: timedelta, ahead: timedelta) -> None:
         """Two processes look at once, and once more: what one of them could not write, the other has."""
@@ -130,7 +113,7 @@ def release(start_cluster: StartCluster) -> Iterator[Release]:
     )
     release.folder.mkdir()
     asyncio.run(release.keep(LIVES[0], timedelta(0)))
-    release.mount()
+    mount(cluster, release.folder)
     operator.start_admission(f"--certificate-folder={release.folder}")
     yield release
     cluster.stop()
@@ -153,7 +136,7 @@ def test_no_review_fails_while_the_certificate_is_renewed_again_and_again(releas
             count += 1
         return count
 
-    serials = {release.mount()}
+    serials = {mount(cluster, release.folder)}
     with ThreadPoolExecutor() as pool:
         counts = [pool.submit(load) for _ in range(2)]
         try:
@@ -161,8 +144,8 @@ def test_no_review_fails_while_the_certificate_is_renewed_again_and_again(releas
                 asyncio.run(release.keep(valid, timedelta(0)))
                 release.wait_until_trusted(number)
                 asyncio.run(release.keep(valid, SETTLE + timedelta(minutes=1)))
-                serial = release.mount()
-                eventually(partial(release.serves, port, serial))
+                serial = mount(cluster, release.folder)
+                eventually(partial(serves, port, serial))
                 serials.add(serial)
         finally:
             done.set()
