@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -28,6 +29,7 @@ from stoker.lint.word_lists.loader import SITE_FOLDER
 pytestmark = pytest.mark.e2e
 
 WEBHOOK = "stoker-admission"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TLS_SECRET = "stoker-admission-tls"
 
 
@@ -63,6 +65,28 @@ def test_the_chart_brings_the_generated_definitions_and_keeps_them(installed: Cl
         assert brought["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     without = rendered(installed, {"crds": {"install": False}})
     assert [one for one in without if one["kind"] == "CustomResourceDefinition"] == []
+
+
+def test_an_upgrade_changes_the_definitions_as_the_chart_does(installed: Cluster, tmp_path: Path) -> None:
+    """Definitions of a chart's folder crds/, which these are not, would stay as they were."""
+    name = "dljobs.stoker.dev"
+    newer = shutil.copytree(CHART, tmp_path / "stoker")
+    definition = newer / "templates" / "crds" / "dljobs.yaml"
+    text = definition.read_text()
+    assert "    shortNames:\n" in text
+    definition.write_text(text.replace("    shortNames:\n", "    shortNames:\n      - newer\n"))
+    values = installed.folder / "values.json"
+
+    # The harness has led the webhook's Service elsewhere: --force-conflicts gives it back to the chart.
+    def upgraded(chart: Path) -> list[str]:
+        installed.helm(
+            "upgrade", RELEASE, str(chart), f"--namespace={NAMESPACE}", f"--values={values}", "--force-conflicts"
+        )
+        return list(installed.api("GET", f"{DEFINITIONS}/{name}")["spec"]["names"]["shortNames"])
+
+    assert "newer" in upgraded(newer)
+    assert "newer" not in upgraded(CHART)
+    installed.kubectl("delete", "validatingwebhookconfigurations", "--all")
 
 
 def test_helm_finds_nothing_to_object_to(installed: Cluster) -> None:
