@@ -2,6 +2,7 @@
 
 from e2e.cluster.waiting import wait_for
 from e2e.scenarios.lifecycle.workload import DLJobs
+from e2e.scenarios.versions import require_newest
 
 
 def test_no_node_has_the_product(jobs: DLJobs) -> None:
@@ -59,6 +60,7 @@ def test_a_queue_holds_the_job_and_starts_it(jobs: DLJobs) -> None:
     """Kueue by its contract: it suspends the Job at creation, then starts it and adds to its template. The label is
     passed on, and nothing that Kueue did is undone: not its suspension, not its start, not its toleration.
     """
+    require_newest(jobs.cluster, "it has no MutatingAdmissionPolicy v1, which stands in for Kueue's webhook")
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicy",

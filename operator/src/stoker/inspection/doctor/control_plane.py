@@ -12,7 +12,7 @@ from stoker.inspection.doctor.scene import Scene, field
 from stoker.lint.kinds.pod import listed, mapping
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-OLDEST = (1, 32)
+OLDEST = (1, 33)
 """The oldest API server that the chart installs on (kubeVersion in charts/stoker/Chart.yaml)."""
 NOTICEABLE_SKEW = timedelta(seconds=10)
 """Clocks that are synchronized are closer. Chosen because the Date header has whole seconds, and a request takes some.
