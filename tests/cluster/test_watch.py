@@ -1,11 +1,14 @@
+import asyncio
+
 import pytest
 
 from stoker.adapters.clock import SystemClock
-from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES
+from stoker.adapters.kubernetes.client import DLJOBS, JOBS, NAMESPACES, UnavailableError
+from stoker.cluster import watch
 from stoker.cluster.cache import ClusterCache, Key
 from stoker.cluster.faults import Faults
 from stoker.cluster.policies import Policies
-from stoker.cluster.watch import Resync, SilentWatchError, kopf_settings, queue_jobs
+from stoker.cluster.watch import Resync, SilentWatchError, feeding, kopf_settings, queue_jobs
 from stoker.cluster.workqueue import WorkQueue
 from tests.controller.cluster import FakeApi
 from tests.workload.building import dljob_object, job
@@ -43,6 +46,65 @@ async def test_a_watch_that_stays_silent_from_one_list_to_the_next_ends_the_proc
     await resync.once()
     with pytest.raises(SilentWatchError, match="dljobs has missed 1"):
         await resync.once()
+
+
+async def test_the_list_after_a_watch_has_begun_anew_does_not_judge_it() -> None:
+    api, _, _, resync = world()
+    api.store(DLJOBS, None, dljob_object())
+    await resync.once()
+    resync.watch_began_anew()
+    await resync.once()
+    with pytest.raises(SilentWatchError, match="dljobs has missed 1"):
+        await resync.once()
+
+
+async def test_nor_does_the_list_that_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, _, _, resync = world()
+    api.store(DLJOBS, None, dljob_object())
+    await resync.once()
+    resync.watch_began_anew()
+
+    def refuse(request: str) -> None:
+        raise UnavailableError(request, code=None, reason="ClientError")
+
+    api.before = refuse
+    with pytest.raises(UnavailableError):
+        await resync.once()
+    api.before = lambda _: None
+    await resync.once()
+    with pytest.raises(SilentWatchError, match="dljobs has missed 1"):
+        await resync.once()
+
+
+async def test_a_watch_that_has_begun_anew_is_followed_by_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "BEGUN_ANEW", 0.0)
+    api, cache, _, resync = world()
+    raw = api.store(DLJOBS, None, dljob_object())
+    running = asyncio.create_task(resync.run(interval=3600.0, retry=3600.0))
+    await resync.done.wait()
+    del api.objects[DLJOBS, None, "bert"]
+    api.store(JOBS, None, job())  # time goes on
+    cache.dljobs.watched(None, raw)
+    resync.watch_began_anew()
+    async with asyncio.timeout(60):
+        while cache.dljobs.get(Key("team", "bert")) is not None:
+            await asyncio.sleep(0)
+    running.cancel()
+
+
+def test_a_watch_has_begun_anew_when_its_initial_list_has_what_it_delivered_before() -> None:
+    _, cache, queue, _ = world()
+    begun_anew = list[int]()
+    handle = feeding(DLJOBS, cache, queue, lambda: begun_anew.append(1))
+    first = dljob_object()
+    handle(None, first)
+    handle("MODIFIED", first)
+    assert not begun_anew
+    handle(None, first)
+    assert len(begun_anew) == 1
+    handle("DELETED", first)
+    handle(None, first)
+    assert len(begun_anew) == 1, "made again under the same name"
 
 
 @pytest.mark.parametrize("namespace, looked_at", [("team", 1), ("other", 0)])

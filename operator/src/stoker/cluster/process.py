@@ -114,9 +114,10 @@ def watch_only(*, exit_timeout: float) -> kopf.OperatorSettings:
     return settings
 
 
-async def keep_listed(list_once: Callable[[], Awaitable[None]], what: str, *, interval: float, retry: float) -> None:
-    """Call `list_once` at once and then every `interval` seconds, after an ApiError in `retry` seconds, until
-    cancelled.
+async def keep_listed(
+    list_once: Callable[[], Awaitable[None]], what: str, *, due: Callable[[], Awaitable[object]], retry: float
+) -> None:
+    """Call `list_once` at once and then whenever `due` returns, after an ApiError in `retry` seconds, until cancelled.
 
     `what` names the listed objects in the log. An outage is logged once when it begins and once when it ends.
     """
@@ -133,7 +134,7 @@ async def keep_listed(list_once: Callable[[], Awaitable[None]], what: str, *, in
             if failing:
                 logger.info("Listing %s works again.", what)
             failing = False
-            await asyncio.sleep(interval)
+            await due()
 
 
 async def until_one_ends(*forever: Coroutine[Any, Any, None]) -> None:

@@ -52,7 +52,12 @@ class ClusterView:
 
     async def keep_listed(self, api: KubernetesApi, *, interval: float, retry: float) -> None:
         """Call `list_all` at once and every `interval` seconds, after a failure in `retry` seconds, until cancelled."""
-        await keep_listed(lambda: self.list_all(api), "policies and namespaces", interval=interval, retry=retry)
+        await keep_listed(
+            lambda: self.list_all(api),
+            "policies and namespaces",
+            due=lambda: asyncio.sleep(interval),
+            retry=retry,
+        )
 
     def not_listed(self) -> str | None:
         """For the readiness probe: what is not listed yet, or None."""

@@ -136,7 +136,7 @@ async def serve(settings: ControllerSettings) -> None:
             await stopping.wait()
 
         others = controller.others.queue if controller.others is not None else None
-        registry = watch_registry(controller.cache, controller.queue, others)
+        registry = watch_registry(controller.cache, controller.queue, resync.watch_began_anew, others)
         # What leads ends at once, so that the other replica need not wait for the Lease.
         when_stopping(registry, stopping.set)
         watch = watching(registry, kopf_settings(exit_timeout=settings.exit_timeout), settings.watched)
