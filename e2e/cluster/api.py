@@ -117,6 +117,19 @@ class ApiClient:
         finally:
             connection.close()
 
+    @contextlib.contextmanager
+    def unfinished(self, path: str) -> Iterator[None]:
+        """A POST whose body does not come: the API server is occupied with it meanwhile, a minute at the most."""
+        connection = self._new_connection(self._timeout)
+        try:
+            connection.putrequest("POST", path)
+            for name, value in {**self._headers, "Content-Type": "application/json", "Content-Length": "2"}.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            yield
+        finally:
+            connection.close()
+
     def close(self) -> None:
         """Close all threads' connections; the next request opens a new one."""
         for connection in self._open:

@@ -33,8 +33,8 @@ class LocalCluster(SupervisedCluster):
     )
 
     def _start_control_plane(self) -> None:
-        etcd = self._start_etcd()
-        server = self._start_api_server(etcd)
+        self._etcd_url = self._start_etcd()
+        server = self._start_api_server(self._etcd_url)
         kubeconfigs = {
             name: self._write_kubeconfig(name, server, user)
             for name, user in (
@@ -70,6 +70,10 @@ class LocalCluster(SupervisedCluster):
             ],
         )
         self._start_kwok(self.kubeconfig)
+
+    @property
+    def etcd_url(self) -> str:
+        return self._etcd_url
 
     def expose_webhook(self, namespace: str, service: str, port: int) -> None:
         path = f"/api/v1/namespaces/{namespace}/services"

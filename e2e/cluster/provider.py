@@ -142,6 +142,11 @@ class Cluster(ABC):
         """What the operator's accounts asked of the API server, one JSON event a line. kind has none."""
         return self.folder / "audit.log"
 
+    @property
+    def etcd_url(self) -> str:
+        """Where etcd answers its clients, without TLS. Raises ClusterError where it can't be reached (kind)."""
+        raise ClusterError("this provider's etcd can't be reached from here: use the provider `local`")
+
     @abstractmethod
     def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:
         """What `kubectl ARGS` prints on stdout, as the administrator or as `kubeconfig`.

@@ -1,12 +1,14 @@
 """What the operator does while parts of the control plane are gone: nothing, and nothing twice afterwards."""
 
 import signal
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from e2e.cluster.waiting import wait_for
 from e2e.operator import CONTROLLER, Operator
+from e2e.scenarios.lifecycle.requests import created
 from e2e.scenarios.lifecycle.workload import DLJobs
 
 STANDBY = "stoker-controller-standby"
@@ -20,6 +22,10 @@ def standby(operator: Operator) -> Iterator[str]:
     yield STANDBY
     operator.cluster.kill(STANDBY)
     operator.crash()
+
+
+MINUTE = 60.0
+"""Seconds that etcd is down: longer than a lease and a leader's patience together."""
 
 
 def came_back(operator: Operator) -> None:
@@ -79,3 +85,31 @@ def test_a_leader_gives_up_while_etcd_does_not_answer_and_goes_on_afterwards(ope
     jobs.create_admitted("after")
     jobs.wait_phase("after", "Running")
     assert_untouched(jobs, "before", before)
+
+
+@pytest.mark.long
+def test_a_minute_without_etcd_leaves_one_leader_and_everything_done_once(
+    operator: Operator, jobs: DLJobs, standby: str
+) -> None:
+    """A DLJob that was created just before has no Job yet, or has: in neither case it gets a second one."""
+    jobs.create("before")
+    jobs.wait_phase("before", "Running")
+    before = jobs.job("before")["metadata"]
+    jobs.create("caught")
+    operator.cluster.kill("etcd", signal.SIGKILL)
+    down = time.monotonic()
+    try:
+        wait_for("the leader to give up", lambda: not operator.cluster.running(CONTROLLER), timeout=60)
+        wait_for("the minute to pass", lambda: time.monotonic() - down >= MINUTE, timeout=2 * MINUTE, interval=1)
+        assert operator.cluster.running(standby), "a candidate goes on trying"
+    finally:
+        operator.cluster.restart("etcd")
+    wait_for("the API server to answer", lambda: bool(jobs.get("before")), timeout=60, quiet=True)
+    came_back(operator)
+    wait_for("a leader", operator.leader, timeout=60, quiet=True)
+    jobs.create_admitted("after")
+    for name in ("caught", "after"):
+        jobs.wait_phase(name, "Running", timeout=60)
+    assert_untouched(jobs, "before", before)
+    assert created(jobs.cluster, jobs.namespace) == ["before", "caught", "after"]
+    assert "Traceback" not in operator.cluster.log(standby)
