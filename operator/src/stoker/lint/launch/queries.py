@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from stoker.lint.launch.launchers.counts import counts_named
 from stoker.lint.launch.model import RANKS
+from stoker.lint.launch.names import words_of
 from stoker.lint.launch.plan import Command, Count, CountSource, Launch, Launcher, LaunchPlan, Role
 from stoker.lint.launch.tools import tools
 from stoker.shell.model import ShellScript
@@ -170,11 +171,9 @@ WORKERS = dict.fromkeys(
 """Options (`-` as `_`) that say how many processes each process of a program reads its data with."""
 
 
-_LOADS_NOTHING = re.compile(
-    r"uvicorn|gunicorn|hypercorn|celery|flask|fastapi|(?:^|[/_.-])(?:api|app|serve|server)(?:[_.-]|$)"
-    r"|preprocess|prepare|tokeniz|download|convert",
-    re.IGNORECASE,
-)
+_SERVES = frozenset({"uvicorn", "gunicorn", "hypercorn", "celery", "flask", "fastapi", "api", "app", "serve", "server"})
+_PREPARES = ("preprocess", "prepar", "tokeniz", "download", "convert")
+"""Words in the names of programs whose workers load no data for training."""
 RAY = re.compile(r"(?<![A-Za-z])ray(?![A-Za-z])")
 """Ray's name in a text, also as a part of an option's: `--ray_address`."""
 
@@ -187,7 +186,8 @@ def loader_workers(plan: LaunchPlan, launch: Launch) -> Count | None:
     ray = any(one.launcher is Launcher.RAY for one in plan.launches)
     if ray or launch.launcher in SERVERS or any(RAY.search(text) for text in texts(launch)):
         return None
-    if any(_LOADS_NOTHING.search(str(word)) for word in launch.program):
+    names = [words_of(str(word)) for word in launch.program]
+    if any(word in _SERVES or word.startswith(_PREPARES) for words in names for word in words):
         return None
     return counts_named(launch.arguments, WORKERS).get("workers")
 

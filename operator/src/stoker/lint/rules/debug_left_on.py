@@ -36,7 +36,6 @@ Remove the switch.
 - AMD ROCm documentation, "Debugging": `AMD_SERIALIZE_KERNEL`
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise, zip_longest
 
@@ -44,6 +43,7 @@ from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, JobType, Maturity, Severity, Source
 from stoker.lint.fixes.propose import in_script, without_variable, without_word, without_words
+from stoker.lint.launch.names import has_word
 from stoker.lint.launch.plan import Launch, Launcher
 from stoker.lint.launch.queries import normalized, texts
 from stoker.lint.submission import Submission
@@ -77,8 +77,8 @@ must not take seconds.
 """
 
 OFF = frozenset({"", "0", "false", "no", "off"})
-DELIBERATE = re.compile(r"debug|test|smoke|repro|profil|sanit|trace", re.IGNORECASE)
-"""Words in the name of a job or a program that says itself what the switch is for."""
+DELIBERATE = ("debug", "test", "smoke", "repro", "profil", "sanit", "trace")
+"""How words begin in the name of a job or a program that says itself what the switch is for."""
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -86,7 +86,7 @@ def check(submission: Submission) -> Iterator[Problem]:
     plan = submission.plan
     if plan is None or submission.gpus < 1 or submission.job_type is JobType.INTERACTIVE:
         return
-    if DELIBERATE.search(submission.name):
+    if has_word(submission.name, *DELIBERATE):
         return
     told: set[str] = set()
     for launch in plan.launches:
@@ -168,7 +168,9 @@ def _options(launch: Launch) -> Iterator[tuple[str, tuple[Word, ...]]]:
 
 
 def _is_deliberate(launch: Launch) -> bool:
-    return any(DELIBERATE.search(word.text or "") for word in launch.program) or bool(texts(launch)[1:2] == ["test"])
+    return any(has_word(word.text or "", *DELIBERATE) for word in launch.program) or bool(
+        texts(launch)[1:2] == ["test"]
+    )
 
 
 RULE: Rule[Submission] = Rule(

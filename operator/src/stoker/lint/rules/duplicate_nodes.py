@@ -19,7 +19,9 @@ result of one.
 
 - The command or its arguments depend on the rank, or on anything that cannot be resolved: it may be a sweep or a
   sharded inference.
-- The program is named after evaluation, inference, sweeps, tuning or serving, or the job has such a type.
+- The program is named after evaluation, inference, sweeps, tuning or serving, or is told to do that alone
+  (`--eval-only`), or the job has such a type. Whole words count: `finetune.py` is a training, whatever its
+  `--eval-interval`.
 - There is a hosts file, or a configuration file that is not in sight.
 - Plain `python` starts a program whose name does not say that it trains, or the script mentions ranks, addresses or
   nodes.
@@ -44,7 +46,8 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Framework, JobType, Severity, Source
 from stoker.lint.fixes.propose import in_script, without_word
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.queries import is_alone, quoted, side_by_side, texts
+from stoker.lint.launch.queries import is_alone, quoted, side_by_side
+from stoker.lint.launch.work import Work, work_of
 from stoker.lint.submission import Submission
 
 BY_VARIABLES = {
@@ -56,17 +59,7 @@ BY_VARIABLES = {
 SINGLE_NODE = frozenset({Launcher.TORCHRUN, Launcher.TORCH_DISTRIBUTED_LAUNCH, Launcher.ACCELERATE, *BY_VARIABLES})
 """Launchers that train on one node when they are not told of more."""
 
-INDEPENDENT = re.compile(
-    r"infer|generat|predict|eval|test|sweep|tune|search|agent|serve|server|embed|extract|preprocess|shard|rank|bench"
-    r"|study|trial",
-    re.IGNORECASE,
-)
-"""Words in a program's name or arguments of work that pods do independently of one another."""
-
 NNODES = re.compile(r"--?nnodes\b")
-
-TRAINS = re.compile(r"train|tune|sft", re.IGNORECASE)
-"""Words in the name of a program that trains."""
 
 CONNECTS = re.compile(
     r"rank|world|master|node|peer|host|coordinator|rendezvous|rdzv|init_method|dist|cluster|slurm|horovod|ray|mpi|index"
@@ -143,9 +136,7 @@ def _unconnected(submission: Submission, launch: Launch) -> bool:
         launch.launcher is Launcher.PYTHON
         and submission.framework is not Framework.JAX
         and submission.environment_known
-        and launch.program[:1] != ()
-        and TRAINS.search(str(launch.program[0])) is not None
-        and not any(INDEPENDENT.search(text) for text in texts(launch) if not TRAINS.search(text))
+        and work_of(launch) is Work.TRAINING
         and not any(CONNECTS.search(text) for text in written)
     )
 
@@ -161,7 +152,7 @@ def _alone(launch: Launch) -> bool:
         and not launch.invocation.rank_dependent
         and not launch.invocation.after_failure
         and all(word.text is not None for word in launch.invocation.argv)
-        and not any(INDEPENDENT.search(text) for text in texts(launch))
+        and work_of(launch) is not Work.INDEPENDENT
         and bool(words)
     )
 

@@ -59,6 +59,7 @@ from stoker.findings.finding import Change, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
 from stoker.lint.fixes.propose import in_script, renumbered, together, within_word, without_variable
+from stoker.lint.launch.names import has_word
 from stoker.lint.launch.plan import Count, CountSource, Launch, Launcher, LaunchPlan
 from stoker.lint.launch.queries import (
     COUNTING_LAUNCHERS,
@@ -89,12 +90,13 @@ from stoker.lint.submission import Submission
 NO_NUMBER = re.compile(r"-\d+|0+|all")
 """Numbers of processes that torchrun's source refuses (`torch/distributed/run.py`)."""
 
-SMALLER = re.compile(
-    r"eval|valid|test|infer|predict|generat|sampl|prepar|process|tokeni|export|convert|merge|extract|cache|dry|debug|smoke"
-    r"|warm|bench|profil|download",
-    re.IGNORECASE,
+SMALLER = (
+    *("eval", "valid", "test", "infer", "predict", "generat", "sampl", "prepar", "preprocess", "process", "tokeni"),
+    *("export", "convert", "merge", "extract", "cache", "dry", "debug", "smoke", "warm", "bench", "profil", "download"),
 )
-"""Words in a program's name, or in arguments that it has once and not again, of work for which fewer GPUs may do."""
+"""How words begin, in a program's name or in arguments that it has once and not again, of work for which fewer GPUs may
+do.
+"""
 
 
 def check(submission: Submission) -> Iterator[Problem]:
@@ -131,7 +133,7 @@ def _starts_again(launch: Launch, other: Launch) -> bool:
         list(map(str, launch.program)) == list(map(str, other.program)) != []
         and not launch.invocation.excludes(other.invocation)
         and not drives_several_devices(other)
-        and not any(SMALLER.search(text) for text in (*differing, *map(str, launch.program)))
+        and not any(has_word(text, *SMALLER) for text in (*differing, *map(str, launch.program)))
     )
 
 

@@ -41,7 +41,8 @@ from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Category, Confidence, Maturity, Severity, Source
 from stoker.lint.fixes.propose import in_script, within_word
 from stoker.lint.launch.plan import Launch, Launcher
-from stoker.lint.launch.queries import counted, side_by_side, texts
+from stoker.lint.launch.queries import counted, side_by_side
+from stoker.lint.launch.work import Work, work_of
 from stoker.lint.submission import Submission
 from stoker.shell.model import Word
 
@@ -53,9 +54,6 @@ COMMANDS = frozenset({"fabric", "lightning"})
 
 TRAINER_OPTIONS = frozenset({"--accelerator", "--strategy"})
 """Options of a Trainer that, side by side, no other program has: its other ones then stand beside them."""
-
-INDEPENDENT = re.compile(r"infer|generat|predict|eval|test|sweep|tune|search|shard|rank", re.IGNORECASE)
-"""Words of work that pods do independently of one another."""
 
 Given = tuple[tuple[Word, ...], str]
 """An option's words and its value."""
@@ -187,7 +185,7 @@ def _is_independent(launch: Launch) -> bool:
     return (
         launch.invocation.rank_dependent
         or any(word.text is None for word in launch.invocation.argv)
-        or any(INDEPENDENT.search(text) for text in texts(launch))
+        or work_of(launch) is Work.INDEPENDENT
     )
 
 
