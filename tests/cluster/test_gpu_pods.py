@@ -51,6 +51,8 @@ class Server:
         self.read_names: list[str] = []
         self.refusals: list[ApiError] = []
         self.lists = 0
+        self.late: asyncio.Event | None = None
+        """The next read is answered when this is set, with what it would have been answered at once."""
         self._version = 0
         self._events: asyncio.Queue[tuple[str, Object] | ApiError] = asyncio.Queue()
 
@@ -81,7 +83,11 @@ class Server:
         self.read_names.append(name)
         if (namespace or "", name) not in self.pods:
             raise NotFoundError("get", code=404, reason="NotFound")
-        return self.pods[namespace or "", name]
+        found = self.pods[namespace or "", name]
+        if (late := self.late) is not None:
+            self.late = None
+            await late.wait()
+        return found
 
     async def list_metadata(
         self, resource: Resource, namespace: str | None, *, labels: str
@@ -220,6 +226,28 @@ async def test_what_went_while_the_watch_was_broken_is_forgotten(error: ApiError
         world.server.break_watch(error)
         await world.until(job=["b", "c"])
         assert world.server.lists == 2
+
+
+async def test_an_answer_that_comes_late_replaces_no_newer_one() -> None:
+    world = World()
+    world.server.put(pod("a", owner="job"))
+    async with world.running():
+        late = world.server.late = asyncio.Event()
+        before = len(world.server.read_names)
+        world.server.put(pod("a", owner="job"))
+        while len(world.server.read_names) == before:
+            await asyncio.sleep(0)
+        newest = pod("a", owner="job")
+        newest["status"] = {"phase": "Running"}
+        world.server.put(newest)
+        while len(world.server.read_names) == before + 1:
+            await asyncio.sleep(0)
+        late.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        (owner,) = world.pods.owners()
+        (held,) = world.pods.pods_of(owner)
+        assert held["status"] == {"phase": "Running"}
 
 
 async def test_an_outage_delays_and_loses_nothing() -> None:

@@ -254,6 +254,9 @@ class GPUPods:
         owner = held.owner if held is not None else await self._owners.topmost(pod)
         if key not in self._known or self._known[key].uid != known.uid:
             return  # it went while its owner was asked for
+        newest = self._pods.get(key)
+        if newest is not None and version_of(newest.pod) >= version_of(pod):
+            return  # another reader was asked for it later, and was answered first
         self._pods[key] = self._members[owner][key] = GPUPod(pod=slim_containers(pod), owner=owner)
         self._notify(owner)
 
