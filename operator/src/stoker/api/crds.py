@@ -209,6 +209,8 @@ def _root_schema(model: type[BaseModel], rules: list[Validation]) -> dict[str, A
     fields: Mapping[str, Any] = {
         name: structural_schema(_model_of(model, name)) | _description(model, name) for name in ("spec", "status")
     }
+    # The API server stores no empty list, and `stoker doctor` compares what is stored.
+    validations = {VALIDATIONS: [rule.to_schema() for rule in rules]} if rules else {}
     return {
         "description": " ".join((model.__doc__ or "").split()),
         "type": "object",
@@ -219,7 +221,7 @@ def _root_schema(model: type[BaseModel], rules: list[Validation]) -> dict[str, A
             "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
             **fields,
         },
-        VALIDATIONS: [rule.to_schema() for rule in rules],
+        **validations,
     }
 
 

@@ -1,4 +1,4 @@
-"""The parts that both kinds share: metadata, label selectors, conditions, times."""
+"""The parts that all kinds share: metadata, label selectors, conditions, times."""
 
 import re
 from collections import defaultdict

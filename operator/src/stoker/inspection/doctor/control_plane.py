@@ -57,7 +57,7 @@ def judge_skew(server: str, theirs: datetime, ours: datetime) -> Outcome:
 
 
 async def crds(scene: Scene) -> Outcome:
-    """Both kinds are served, as this program knows them."""
+    """All kinds are served, as this program knows them."""
     stored = {name: await scene.get(CRDS, None, name) for name in _expected()}
     return judge_crds(stored)
 
@@ -121,7 +121,7 @@ CHECKS = (
     Check(
         name="crds",
         group=Group.CLUSTER,
-        what="The CustomResourceDefinitions of DLJob and UtilizationPolicy are served, with this program's schemas.",
+        what="The CustomResourceDefinitions of DLJob, GPUWorkload and UtilizationPolicy are served, with this program's schemas.",
         advice="Install the chart with crds.install=true, or apply the files of crds/.",
         look=crds,
         needs=("api-server",),
