@@ -224,7 +224,7 @@ class Commands:
             state.forget()
             return EXPECTED, state
         positional, state.positional = state.positional, as_positional(fields[1:])
-        entered, stdin = len(state.context.branches), state.stdin
+        context, stdin = state.context, state.stdin
         stored: dict[str, Variable | None] = {key: state.variables.get(key) for key, _ in prefix}
         state.variables.update(dict(prefix))
         returns: list[Ended] = []
@@ -236,9 +236,13 @@ class Commands:
             return status, None
         wanted = [each for each, ended in ends if ended.context.after_failure == result.context.after_failure]
         final = wanted[0] if all(each == wanted[0] for each in wanted) else UNDECIDED
+        # A `return` within a loop of the function leaves the loop, too.
+        result.context = replace(
+            result.context, in_loop=context.in_loop, rounds=context.rounds, loop_endless=context.loop_endless
+        )
         if len(ends) > 1:
             # Arms that return early meet again here.
-            result.context = replace(result.context, branches=result.context.branches[:entered])
+            result.context = replace(result.context, branches=result.context.branches[: len(context.branches)])
         result.positional, result.stdin = positional, stdin
         for key, variable in stored.items():
             if variable is None:
