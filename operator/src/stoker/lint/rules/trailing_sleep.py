@@ -3,7 +3,8 @@
 ## What it flags
 
 The rule flags a `sleep` of a minute or more in the foreground after the last command that works. Other forms count,
-too: `sleep 30m & wait $!`, `timeout 30m tail -f /dev/null`, `for i in $(seq 30); do sleep 60; done`.
+too: `sleep 30m & wait $!`, `timeout 30m tail -f /dev/null`, `for i in $(seq 30); do sleep 60; done`, and a sleep that
+an EXIT or ERR trap runs.
 
 It also flags a sleep of an hour or more beside a training in the background, because the job ends with the sleep and
 not with the training: `torchrun train.py & sleep 86400`. A sleep that follows only a failure (`train || sleep 3600`)
@@ -97,7 +98,7 @@ def check(submission: Submission, *, minimum_seconds: float) -> Iterator[Problem
             location=submission.locate(sleep.invocation, sleep.invocation.argv),
             sources=(Source.SCRIPT,),
             change=None
-            if repeated  # a loop needs a body
+            if repeated or sleep.invocation.in_trap  # a loop needs a body, and a trap a command
             else in_script(submission, [without_command(submission, sleep.invocation)], safe=certain),
         )
 
@@ -122,7 +123,6 @@ def _holds_the_shell(command: Command) -> bool:
         or invocation.captured
         or invocation.piped
         or invocation.rank_dependent
-        or invocation.in_trap
     )
 
 

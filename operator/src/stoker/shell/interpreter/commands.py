@@ -211,6 +211,8 @@ class Commands:
         change_files(unwrapped.fields, state)
         if unwrapped.replaces:
             self._walk.record.ends += 1
+            # The shell is gone, and its traps with it.
+            state.exit_traps, state.failure_trap = (None,), None
             frame.exits.append((status, state))
             return status, None
         return status, state

@@ -166,9 +166,14 @@ class Walk:
     # ---------------------------------------------------------------------------------------------- shells and texts
 
     def subshell(self, state: ShellState, frame: Frame, run: Callable[[ShellState, Frame], Result]) -> ExitStatus:
-        """Run in a copy: assignments don't come back; `exit` ends only the copy. What is read is gone for both."""
-        within = frame.in_subshell()
-        status, end = run(state.fork(), within)
+        """Run in a copy: assignments don't come back; `exit` ends only the copy. What is read is gone for both.
+
+        Its traps are its own: it inherits none, and runs those that it has set when it ends.
+        """
+        within, inner = frame.in_subshell(), state.fork()
+        inner.exit_traps, inner.failure_trap = (None,), None
+        status, end = run(inner, within)
+        self.exit_traps(end, within.exits, within)
         ends = [*within.exits, *([(status, end)] if end is not None else [])]
         if not ends:
             return FAILURE
@@ -214,7 +219,7 @@ class Walk:
         return tuple(known)
 
     def exit_traps(self, end: ShellState | None, exits: Sequence[Ended], frame: Frame) -> None:
-        """What `trap ... EXIT` and `trap ... ERR` run at the end of the script."""
+        """What `trap ... EXIT` and `trap ... ERR` run at the end of a shell."""
         ends = [state for status, state in exits if status is not FAILURE]
         ends += [end] if end is not None else []
         last = join(ends or [state for _, state in exits])
