@@ -121,7 +121,7 @@ CHECKS = (
     Check(
         name="crds",
         group=Group.CLUSTER,
-        what="The CustomResourceDefinitions of DLJob, GPUWorkload and UtilizationPolicy are served, with this program's schemas.",
+        what="The CustomResourceDefinitions of Stoker's three kinds are served, with this program's schemas.",
         advice="Install the chart with crds.install=true, or apply the files of crds/.",
         look=crds,
         needs=("api-server",),
