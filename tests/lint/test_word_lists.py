@@ -69,6 +69,8 @@ def names() -> Iterator[str]:
     for table in (listed["commands"], listed["readers"]):
         for programs in table.values():
             yield from programs
+    for field in listed["non-dl"].values():
+        yield from field["commands"]
     for entry in word_lists("launchers")[0]["launchers"]:
         yield from entry.get("commands", ())
 
@@ -79,6 +81,12 @@ def test_a_program_is_one_thing() -> None:
 
 def test_every_name_of_the_lists_is_known() -> None:
     assert set(names()) == {*tools().roles, *tools().readers, *launchers().commands}
+
+
+def test_a_field_says_by_which_options_its_programs_use_gpus() -> None:
+    assert "hwaccel" in tools().gpu_words["ffmpeg"]
+    site = tools_of([*word_lists("tools"), {"non-dl": {"astronomy": {"commands": ["own-fits"], "gpu-words": ["gl"]}}}])
+    assert (site.roles["own-fits"], site.gpu_words["own-fits"]) == (Role.NON_DL, ("gl",))
 
 
 def only_command(script: str) -> Command:

@@ -376,7 +376,8 @@ class Tools:
 
     readers: programs of which the arguments decide. roles: programs of which nothing else is to be said. subcommands:
     the role by the program's name and its first word. modules: the role of `python -m`, by the module; module_commands:
-    the command that a module is. monitors: programs that run beside a training and take no GPU from it.
+    the command that a module is. monitors: programs that run beside a training and take no GPU from it. gpu_words: of
+    programs without deep learning, parts of options with which they use GPUs after all.
     """
 
     readers: Mapping[str, ToolReader]
@@ -385,6 +386,7 @@ class Tools:
     modules: Mapping[str, Role]
     module_commands: Mapping[str, str]
     monitors: frozenset[str]
+    gpu_words: Mapping[str, tuple[str, ...]]
 
 
 @cache
@@ -401,10 +403,14 @@ def tools_of(lists: Iterable[WordList]) -> Tools:
     modules: dict[str, Role] = {}
     module_commands: dict[str, str] = {}
     monitors: set[str] = set()
+    gpu_words: dict[str, tuple[str, ...]] = {}
     for one in lists:
-        for role, names in one.get("commands", {}).items():
-            roles |= dict.fromkeys(names, Role(role))
-            readers = {name: reader for name, reader in readers.items() if name not in roles}
+        named = {name: Role(role) for role, names in one.get("commands", {}).items() for name in names}
+        for entry in one.get("non-dl", {}).values():
+            named |= dict.fromkeys(entry["commands"], Role.NON_DL)
+            gpu_words |= dict.fromkeys(entry["commands"], tuple(entry.get("gpu-words", ())))
+        roles |= named
+        readers = {name: reader for name, reader in readers.items() if name not in named}
         for reader, names in one.get("readers", {}).items():
             readers |= dict.fromkeys(names, READERS[reader])
         for role, pairs in one.get("subcommands", {}).items():
@@ -420,4 +426,5 @@ def tools_of(lists: Iterable[WordList]) -> Tools:
         modules=modules,
         module_commands=module_commands,
         monitors=frozenset(monitors),
+        gpu_words=gpu_words,
     )

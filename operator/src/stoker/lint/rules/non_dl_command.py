@@ -2,8 +2,11 @@
 
 ## What it flags
 
-The rule flags scripts in which every command is known to be other work: `spark-submit`, `hadoop`, `hive`, `dask`,
-`Rscript` and the like, without any option for GPUs.
+The rule flags scripts in which every command is known to be other work: data processing (`spark-submit`, `hadoop`,
+`dask`), databases, web servers, statistics (`Rscript`), media (`ffmpeg`), genomics (`samtools`, `gatk`), documents
+(`pandoc`), without any option for GPUs.
+
+It also warns of a script that was read completely and only installs, downloads, copies or uploads.
 
 It never denies if an option for GPUs may be hidden: Spark with a properties file, with its own configuration
 directory or a volume over it; R and Octave outside an image that is known to hold no framework; and images with CUDA.
@@ -39,8 +42,9 @@ from stoker.findings.finding import Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Category, Confidence, Severity, Source
 from stoker.lint.kinds.image_reference import ImageKind
-from stoker.lint.launch.plan import Command, Role
+from stoker.lint.launch.plan import Command, LaunchPlan, Role
 from stoker.lint.launch.queries import counted, working
+from stoker.lint.launch.tools import tools
 from stoker.lint.submission import Submission
 
 RUN_ANYTHING = frozenset({"dask", "dask-ssh", "dask-worker"})
@@ -56,6 +60,17 @@ GPU_WORDS = re.compile(
 )
 """Words that say that a GPU may be used after all."""
 
+PREPARES = {
+    Role.INSTALL: "installs",
+    Role.DOWNLOAD: "downloads",
+    Role.COPY: "copies",
+    Role.UPLOAD: "uploads",
+}
+"""Roles of commands that use no GPU, and what they do."""
+
+BUILDS = frozenset({"bazel", "cmake", "make", "meson", "ninja"})
+"""Tools that may run what they build."""
+
 SPARK = frozenset({"spark-submit", "pyspark", "spark-shell", "spark-sql", "spark-class", "sparkR"})
 SPARK_HOMES = ("/opt/spark", "/opt/bitnami/spark", "/usr/local/spark", "/usr/spark", "/usr/lib/spark", "/etc/spark")
 """Where images keep Spark; its GPUs may be configured in `conf/spark-defaults.conf` there."""
@@ -70,6 +85,8 @@ def check(submission: Submission) -> Iterator[Problem]:
     if plan is None or submission.gpus < 1 or not plan.readable:
         return
     commands = working(plan)
+    if not commands:
+        yield from _nothing_works(submission, plan)
     foreign = [command for command in commands if command.role is Role.NON_DL]
     if not foreign or plan.of(Role.INTERACTIVE) or any(command.role is not Role.NON_DL for command in commands):
         return
@@ -99,6 +116,26 @@ def check(submission: Submission) -> Iterator[Problem]:
     )
 
 
+def _nothing_works(submission: Submission, plan: LaunchPlan) -> Iterator[Problem]:
+    """The job whose script only prepares: it installs, downloads, copies or uploads, and ends."""
+    prepares = [command for command in plan.of(*PREPARES) if not command.invocation.captured]
+    waits = plan.of(Role.INTERACTIVE, Role.ENDLESS, Role.SLEEP, Role.WAIT)
+    if not prepares or waits or any(command.tool in BUILDS for command in prepares):
+        return
+    verbs = [verb for role, verb in PREPARES.items() if any(command.role is role for command in prepares)]
+    does = " and ".join(filter(None, [", ".join(verbs[:-1]), verbs[-1]]))
+    first = prepares[0]
+    yield Problem(
+        detail=f"The script only {does}: {counted(submission.gpus, 'GPU')} will be idle.",
+        evidence="It was read completely, and no command in it can use a GPU.",
+        fix=f"Set {submission.paths.gpus_per_node}: 0 and submit it to a queue of CPU nodes.",
+        severity=Severity.WARNING,
+        confidence=Confidence.LIKELY,
+        location=submission.locate(first.invocation, first.invocation.argv[:1]),
+        sources=(Source.SCRIPT,),
+    )
+
+
 def _may_use_gpus(command: Command) -> bool:
     """Whether the command mentions GPUs, or has words that cannot be read."""
     invocation = command.invocation
@@ -107,7 +144,11 @@ def _may_use_gpus(command: Command) -> bool:
     texts = [str(word) for word in invocation.argv]
     texts += [invocation.files[text] for text in texts if text in invocation.files]
     texts += [str(word) for name, word in invocation.environment.items() if name.startswith(("SPARK_", "PYSPARK_"))]
-    return any(GPU_WORDS.search(text) for text in (*texts, invocation.stdin_text or ""))
+    own = tools().gpu_words.get(command.tool, ())
+    return any(
+        GPU_WORDS.search(text) or any(word in text.lower() for word in own)
+        for text in (*texts, invocation.stdin_text or "")
+    )
 
 
 def _unseen(command: Command, submission: Submission) -> str:

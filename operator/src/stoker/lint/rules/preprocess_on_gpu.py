@@ -114,7 +114,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         yield Problem(
             detail=f"{_subject(step)} prepares data on CPUs before {before}, while {waiting}.",
             evidence="Spark uses no GPU without an option that says so."
-            if step.role is Role.NON_DL
+            if step.tool == "spark-submit"
             else "Its name says so, and no argument names a GPU or a small part of the data.",
             fix=_fix(submission),
             confidence=Confidence.LIKELY,
@@ -156,9 +156,8 @@ def _prepares(command: Command) -> bool:
     if launch is not None:
         return launch.launcher is Launcher.PYTHON and PREPARES.search(_program(launch)) is not None
     if command.role is Role.NON_DL:
-        return command.tool == "spark-submit" and all(word.text is not None for word in words)
-    if command.invocation.name == "ffmpeg":
-        return command.invocation.in_loop
+        whole = command.tool == "spark-submit" and all(word.text is not None for word in words)
+        return whole or (command.tool == "ffmpeg" and command.invocation.in_loop)
     return PREPARES.search(str(_words(command)[0]).rpartition("/")[2]) is not None
 
 
