@@ -93,11 +93,13 @@ class SharedMemory:
 class PodSettings:
     """What a pod template says beside the command.
 
-    sidecars: names of the containers beside this one. mounts: its volumes. cpu_limit: its cores, None without a limit;
-    cpu_limit_field: the field that says so. host_ipc: it shares the node's IPC namespace, and with it its /dev/shm.
+    sidecars: names of the containers beside this one. without_image: the fields of those that name no image. mounts:
+    its volumes. cpu_limit: its cores, None without a limit; cpu_limit_field: the field that says so. host_ipc: it
+    shares the node's IPC namespace, and with it its /dev/shm.
     """
 
     sidecars: tuple[str, ...] = ()
+    without_image: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
     shared_memory: SharedMemory = field(default_factory=SharedMemory)
     host_ipc: bool = False
@@ -152,11 +154,11 @@ def read_pod(
         if path == SHARED_MEMORY:
             size = quantity(mapping(volume.get("emptyDir")).get("sizeLimit"))
             shared = SharedMemory(kind=kind, size=size, field_path=volume_place)
+    others = [one for one in map(mapping, listed(spec.get("containers"))) if one.get("name") != container.get("name")]
     return PodSettings(
-        sidecars=tuple(
-            str(other.get("name"))
-            for other in listed(spec.get("containers"))
-            if isinstance(other, Mapping) and other.get("name") != container.get("name")
+        sidecars=tuple(str(other.get("name")) for other in others),
+        without_image=tuple(
+            f"{at}.containers[{other.get('name')}].image" for other in others if not other.get("image")
         ),
         mounts=tuple(found),
         shared_memory=shared,

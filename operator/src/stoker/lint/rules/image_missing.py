@@ -2,7 +2,8 @@
 
 ## What it flags
 
-The rule flags an empty `spec.image`.
+The rule flags an empty `spec.image`, and a container of a DLJob's `spec.podTemplate` that is not `trainer` and names no
+image.
 
 ## Why it costs GPU time
 
@@ -23,19 +24,27 @@ Name an image that holds the framework and the program's libraries.
 
 from collections.abc import Iterator
 
-from stoker.findings.finding import Problem
+from stoker.api.dljob import TRAINER
+from stoker.findings.finding import Location, Problem
 from stoker.findings.rule import Rule
 from stoker.findings.vocabulary import Action, Category, Severity
 from stoker.lint.submission import Submission
 
 
 def check(submission: Submission) -> Iterator[Problem]:
-    """Report an empty image."""
+    """Report an empty image, and each container of the pod that has none."""
     if not submission.image.text.strip():
         yield Problem(
             detail=f"{submission.paths.image} is empty: an image reference such as registry.example.com/team/train:1.4"
             " is required.",
             location=submission.locate_image(),
+        )
+    # In the templates of other kinds a controller or a webhook may fill it in.
+    for path in submission.pod.without_image if submission.kind == "DLJob" else ():
+        yield Problem(
+            detail=f"{path} is not set: a container beside {TRAINER} needs an image of its own.",
+            fix=f"Name its image, or call it {TRAINER} if it is the training's own.",
+            location=Location(field_path=path),
         )
 
 
