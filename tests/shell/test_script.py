@@ -259,6 +259,7 @@ def test_a_script_is_not_followed_beyond_what_may_change_anything(source: str) -
         ("trap 'a' EXIT; b", [("b", ""), ("a", "in_trap")]),
         ("trap 'a' TERM; b", [("b", "")]),
         ("trap 'a' EXIT; exec b", [("b", "")]),
+        ("if ! a 2>&1 | b; then c; exit 1; fi; d", [("a", "piped"), ("b", "piped"), ("c", "after_failure"), ("d", "")]),
         ("(trap 'a' EXIT; b); c", [("b", ""), ("a", "in_trap"), ("c", "")]),
         ("trap 'a' EXIT; (b); c", [("b", ""), ("c", ""), ("a", "in_trap")]),
         ("bash -c \"trap a EXIT; b\"; c", [("b", ""), ("a", "in_trap"), ("c", "")]),

@@ -71,9 +71,9 @@ class Pipelines:
             head = head.child_by_field_name("body")
         if head is not None and head.type == "list":
             return self._piped_list(head, members[1:], state, frame)
-        # `! a | b` negates what the pipeline gives; to the grammar it is `! a` that is piped.
-        negated = bool(members) and members[0].type == "negated_command"
-        if negated:
+        # `! a | b` and `! a 2>&1 | b` negate what the pipeline gives; to the grammar it is `! a` that is piped.
+        negated = head is not None and head.type == "negated_command"
+        if negated and head is members[0]:
             members[:1] = [child for child in members[0].named_children if child.type != "comment"][:1]
         status = SUCCESS
         commands: list[list[Field]] = []
