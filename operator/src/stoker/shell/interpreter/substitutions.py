@@ -1,6 +1,7 @@
 """Command substitutions: `$(...)`, `<(...)`."""
 
 import posixpath
+import re
 from dataclasses import replace
 
 from tree_sitter import Node
@@ -20,6 +21,8 @@ _PRINT_NO_OPTIONS = frozenset(
     }
 )  # fmt: skip
 """Programs that print a number, a name or a path: no options of a command that it is handed to."""
+_ESCAPED = re.compile(r"\\[$`\\]")
+"""A character that a shell reads without its backslash between backquotes."""
 
 
 class Substitutions:
@@ -49,7 +52,9 @@ class Substitutions:
         names: set[str] = set()
         many = True
         first = len(self._walk.record.invocations)
-        if len(statements) == 1:
+        # Between backquotes a backslash before $, ` or another one is taken off first: what then runs was not parsed.
+        readable = not (node.children[0].type == "`" and _ESCAPED.search(frame.text.slice(node)))
+        if len(statements) == 1 and readable:
             statement = statements[0]
             if statement.type == "file_redirect":
                 destination = statement.child_by_field_name("destination")
@@ -80,7 +85,7 @@ class Substitutions:
         copy.context = replace(copy.context, captured=True)
         self._walk.subshell(copy, frame, lambda inner, within: self._walk.sequence(node.children[1:-1], inner, within))
         added = self._walk.record.invocations[first:]
-        if len(added) == 1 and added[0].name == "echo" and added[0].branches == state.context.branches:
+        if readable and len(added) == 1 and added[0].name == "echo" and added[0].branches == state.context.branches:
             words = [word.text for word in added[0].argv[1:]]
             plainly = not any(word is None or word.startswith("-") or "\\" in word for word in words)
             if plainly and not added[0].in_loop and first not in self._walk.record.diverted:
