@@ -377,7 +377,8 @@ class Tools:
     readers: programs of which the arguments decide. roles: programs of which nothing else is to be said. subcommands:
     the role by the program's name and its first word. modules: the role of `python -m`, by the module; module_commands:
     the command that a module is. monitors: programs that run beside a training and take no GPU from it. gpu_words: of
-    programs without deep learning, parts of options with which they use GPUs after all.
+    programs without deep learning, parts of options with which they use GPUs after all; plugins: those of which builds
+    and plugins may use one without an option that says so.
     """
 
     readers: Mapping[str, ToolReader]
@@ -387,6 +388,7 @@ class Tools:
     module_commands: Mapping[str, str]
     monitors: frozenset[str]
     gpu_words: Mapping[str, tuple[str, ...]]
+    plugins: frozenset[str]
 
 
 @cache
@@ -404,11 +406,13 @@ def tools_of(lists: Iterable[WordList]) -> Tools:
     module_commands: dict[str, str] = {}
     monitors: set[str] = set()
     gpu_words: dict[str, tuple[str, ...]] = {}
+    plugins: set[str] = set()
     for one in lists:
         named = {name: Role(role) for role, names in one.get("commands", {}).items() for name in names}
         for entry in one.get("non-dl", {}).values():
             named |= dict.fromkeys(entry["commands"], Role.NON_DL)
             gpu_words |= dict.fromkeys(entry["commands"], tuple(entry.get("gpu-words", ())))
+            plugins.update(entry["commands"] if entry.get("plugins") else ())
         roles |= named
         readers = {name: reader for name, reader in readers.items() if name not in named}
         for reader, names in one.get("readers", {}).items():
@@ -427,4 +431,5 @@ def tools_of(lists: Iterable[WordList]) -> Tools:
         module_commands=module_commands,
         monitors=frozenset(monitors),
         gpu_words=gpu_words,
+        plugins=frozenset(plugins),
     )

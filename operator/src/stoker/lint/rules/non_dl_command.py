@@ -9,7 +9,8 @@ The rule flags scripts in which every command is known to be other work: data pr
 It also warns of a script that was read completely and only installs, downloads, copies or uploads.
 
 It never denies if an option for GPUs may be hidden: Spark with a properties file, with its own configuration
-directory or a volume over it; R and Octave outside an image that is known to hold no framework; and images with CUDA.
+directory or a volume over it; media, genomics and documents, whose programs may have plugins; R and Octave outside an
+image that is known to hold no framework; and images with CUDA.
 
 ## Why it costs GPU time
 
@@ -68,7 +69,7 @@ PREPARES = {
 }
 """Roles of commands that use no GPU, and what they do."""
 
-BUILDS = frozenset({"bazel", "cmake", "make", "meson", "ninja"})
+BUILDS = frozenset({"bazel", "cmake", "make", "meson", "ninja", "setup.py"})
 """Tools that may run what they build."""
 
 SPARK = frozenset({"spark-submit", "pyspark", "spark-shell", "spark-sql", "spark-class", "sparkR"})
@@ -101,6 +102,7 @@ def check(submission: Submission) -> Iterator[Problem]:
         not for_gpus  # the image is made for GPUs
         and not hidden
         and all(command.invocation.certain and command.tool not in RUN_ANYTHING for command in foreign)
+        and not any(command.tool in tools().plugins for command in foreign)
     )
     first = foreign[0]
     names = sorted({command.tool or command.invocation.name or "" for command in foreign})
