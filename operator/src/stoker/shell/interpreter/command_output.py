@@ -147,10 +147,14 @@ def _echo(arguments: Sequence[Field]) -> Value | None:
     while words and re.fullmatch(r"-[neE]+", words[0].text or ""):
         flags += (words.pop(0).text or "")[1:]
     parts: list[Value] = []
-    for index, field in enumerate(words):
-        if index:
+    after_word = False
+    for field in words:
+        # How many words it becomes is not known; of none the blank is not printed either, so it is part of the hole.
+        is_word = not (field.many or field.globs)
+        if is_word and after_word:
             parts.append(values.literal(" "))
-        parts.append(values.hole(many=True) if field.many or field.globs else field.value)
+        parts.append(field.value if is_word else values.hole(many=True))
+        after_word = is_word
     value = values.concatenate(parts) if parts else values.EMPTY
     if any("\\" in (fragment.text or "") for text in value for fragment in text):
         # What bash's echo prints as it stands is an escape to the one of other shells.
